@@ -56,19 +56,19 @@ def test_an_argument_that_is_none_says_nothing(home):
     assert load(home, project="window = 30_000", window=None).window == 30_000
 
 
-def test_who_set_a_value_can_be_told(home):
+def test_the_source_of_a_value_is_reported(home):
     settings = load(home, project="window = 30_000", environ={"EBB_POLICY": "sage"})
 
     assert settings.origins["window"].endswith("ebbtide.toml")
     assert settings.origins["preset"] == "environment (EBB_*)"
 
 
-def test_pyproject_is_read_where_there_is_no_file_of_our_own(home):
+def test_pyproject_is_read_when_there_is_no_ebbtide_file(home):
     assert load(home, pyproject="[tool.ebbtide]\nwindow = '32k'").window == 32_000
     assert load(home, project="window = '64k'").window == 64_000
 
 
-def test_a_pyproject_without_our_section_is_passed_over_and_the_search_goes_up(home):
+def test_a_pyproject_without_an_ebbtide_section_is_skipped_and_the_search_continues_upwards(home):
     (home / "code" / "ebbtide.toml").write_text("window = 5000")
 
     assert load(home, pyproject="[project]\nname = 'ebbtide-user'").window == 5_000
@@ -167,7 +167,7 @@ def test_a_number_of_a_pass_reaches_the_pass(home):
     assert policy.last_resort == default.last_resort
 
 
-def test_settings_reach_passes_behind_conditions_and_in_step(home):
+def test_settings_reach_passes_inside_conditions_and_in_step(home):
     policy = load(home, policy="mini-claude", project="[passes.budget_results]\nloose = [0.4, 9000]").policy()
     budget = policy.always[0].passes[0]
 
@@ -178,7 +178,7 @@ def test_settings_reach_passes_behind_conditions_and_in_step(home):
     assert policy.always[0].propose.keywords == {"min_saved": 7}
 
 
-def test_a_fold_is_set_like_any_pass(home):
+def test_a_compaction_pass_is_configured_like_any_pass(home):
     """R284: 2,000 to see it happen in a short session."""
     policy = load(home, policy="learn-v5", project="[passes.summarize]\nmin_savings = 2_000").policy()
 
@@ -213,7 +213,7 @@ def test_a_variable_of_claude_code_beats_the_levels_of_a_file(home):
     assert settings.policy().levels(200_000, 1_000).auto == 160_000
 
 
-def test_under_the_default_policy_the_seeds_variables_do_nothing(home):
+def test_under_the_default_policy_the_reference_agents_variables_do_nothing(home):
     environ = {"DISABLE_COMPACT": "1", "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "x"}
 
     assert load(home, environ=environ).policy() == load(home).policy()
@@ -276,7 +276,7 @@ def test_the_store_is_the_argument_else_ebb_home_else_the_users_file(home):
     assert load(home, user=user).store == "/u"
 
 
-def test_a_file_named_by_the_environment_must_be_there(home):
+def test_a_file_named_by_the_environment_must_exist(home):
     (home / "mine.toml").write_text("window = 79")
 
     assert load(home, environ={"EBB_CONFIG": str(home / "mine.toml")}).window == 79
@@ -323,7 +323,9 @@ def test_sage_is_set_for_the_model(home):
 @pytest.mark.parametrize(
     ("client", "asked", "given"), [(3600.0, None, 300.0), (3600.0, "1h", 3600.0), (300.0, "1h", 300.0)]
 )
-def test_our_marks_ask_for_the_ttl_that_was_set_and_the_clients_mark_before_them_allows(home, client, asked, given):
+def test_added_breakpoints_use_the_configured_ttl_if_the_clients_earlier_breakpoint_allows_it(
+    home, client, asked, given
+):
     """TTLs may not rise along a request (A48), and the client's own mark is not ours to lengthen."""
     places = [
         BreakpointSlot(

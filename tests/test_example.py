@@ -67,7 +67,7 @@ def test_every_pass_of_the_default_policy_has_something_to_do_in_it(recording):
     assert set(made) == {_named(propose) for group in groups for propose in getattr(default, group)}
 
 
-def test_as_it_grows_each_request_fits(recording):
+def test_each_request_fits_as_the_conversation_grows(recording):
     context = ebbtide.Context(window=64_000)
     reports = [context.prepare(call.request).report for call in recording.requests()]
 

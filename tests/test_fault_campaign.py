@@ -75,7 +75,7 @@ def test_the_oracle_misses_a_result_that_a_request_names(place):
     assert wrong(check_kept, place) == ["lost"]
 
 
-def test_the_oracle_sees_a_session_that_cannot_go_on(place):
+def test_the_oracle_detects_a_session_that_cannot_continue(place):
     finished(place)
     place.log.unlink()
     place.log.mkdir()
@@ -84,7 +84,7 @@ def test_the_oracle_sees_a_session_that_cannot_go_on(place):
     place.log.rmdir()
 
 
-def test_the_page_tells_what_was_measured():
+def test_the_page_reports_what_was_measured():
     page = (ROOT / "docs" / "explanation" / "faults.md").read_text(encoding="utf-8")
     result = json.loads(table.RESULTS.read_text(encoding="utf-8"))["result"]
 

@@ -25,7 +25,7 @@ def seeds_of(target):
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_seeds_keep_the_promises(target):
+def test_random_seeds_keep_the_promises(target):
     with target.check() as check:
         for data in seeds_of(target)[:FEW]:
             check(data)

@@ -96,7 +96,7 @@ def test_what_the_hardener_returns_is_accepted_by_both(wire: str, data: st.DataO
     assert [str(one) for one in refusals_bytes(wire, raw) if one.rule not in known] == []
 
 
-def test_a_mark_of_the_whole_request_is_hardened_too() -> None:
+def test_an_automatic_breakpoint_on_the_request_is_repaired_too() -> None:
     asked = [{"role": "user", "content": "look"}]
     body = {"model": "claude-opus-4-8", "max_tokens": 9, "messages": asked, "cache_control": {"type": "forever"}}
 

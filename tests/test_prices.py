@@ -82,7 +82,7 @@ def test_claude_writes_for_an_hour_at_twice_the_price_of_input():
     assert five.read == hour.read == pytest.approx(0.1 * five.input)
 
 
-def test_others_write_at_the_price_of_input_and_give_no_discount_that_they_do_not_tell():
+def test_other_providers_write_at_the_input_price_and_give_no_discount_they_do_not_publish():
     cached, plain = find_rates("gpt-5", ttl=3600), find_rates("gpt-5-pro")
 
     assert cached.write == cached.input > cached.read

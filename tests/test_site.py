@@ -87,7 +87,7 @@ def test_every_page_of_the_docs_is_a_page_of_the_site_and_in_its_menu(site, page
     assert set(pages) <= menu
 
 
-def test_what_a_page_shows_is_there_and_comes_from_the_site(site, pages):
+def test_a_pages_images_and_scripts_exist_and_are_served_by_the_site(site, pages):
     assert len(pages["index.html"].loads) > 4
     for name, page in pages.items():
         for address in page.loads:
@@ -95,7 +95,7 @@ def test_what_a_page_shows_is_there_and_comes_from_the_site(site, pages):
             assert (site / name).parent.joinpath(unquote(urlsplit(address).path)).is_file(), f"{name} shows {address}"
 
 
-def test_links_lead_to_pages_and_places_that_are_there(site, pages):
+def test_links_lead_to_existing_pages_and_anchors(site, pages):
     """Also those that are made: from signatures, and from files of the repository to the pages that they became."""
     for name, page in pages.items():
         for link in page.links:

@@ -49,7 +49,7 @@ def test_each_conversation_of_a_list_is_a_named_episode(loaded):
     assert [call.episode for call in loaded(episodes).requests()] == ["3/0", "3/0", "3/1", "3/1"]
 
 
-def test_a_message_a_line_is_one_conversation(loaded):
+def test_each_line_is_one_message_of_one_conversation(loaded):
     assert [len(call.request["messages"]) for call in loaded(TALK, lines=True).requests()] == [2, 4]
 
 

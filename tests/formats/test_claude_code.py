@@ -236,7 +236,7 @@ def test_results_without_a_call_and_second_results_are_left_out_and_reported(log
     assert "stray" in recording.problems[0].reason
 
 
-def test_text_before_the_results_is_moved_behind_them(log):
+def test_text_before_the_results_is_moved_after_them(log):
     log.user("go").says(use("t1")).user("by the way").result("t1").says("ok")
 
     assert plain(list(log.load().requests())[1])[-1] == "u:-t1 by the way"

@@ -173,7 +173,7 @@ def test_a_failed_tool_is_an_error_result(exported):
     assert (result["content"], result["is_error"]) == ("boom", True)
 
 
-def test_reasoning_goes_back_only_if_it_was_signed(exported):
+def test_only_signed_reasoning_is_sent_back(exported):
     signed = {"type": "reasoning", "text": "hm", "metadata": {"anthropic": {"signature": "sig"}}}
     recording = exported(
         message("user", "go"),

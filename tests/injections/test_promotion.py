@@ -117,7 +117,7 @@ RETOLD = {
 
 
 @pytest.mark.parametrize("way", RETOLD)
-def test_nor_is_one_that_the_summariser_dresses_up(way):
+def test_an_injection_is_not_promoted_when_the_summarizer_rewrites_it(way):
     got = {}
     for injection in CORPUS:
         if injection.encoded and way != "attributed":

@@ -110,7 +110,7 @@ def our_output_fed_back_is_a_no_op(trial: Trial) -> None:
     astray = any(_identity(id) in left for id in trial.pinned)
     if not trial.reopened and not astray and "A3" not in trial.repaired:
         assert [(edit.by, edit.reason) for edit in again.edits] == []
-    # See `test_what_left_without_a_stand_in_cannot_be_told_from_its_equal`.
+    # See `test_an_item_removed_without_a_replacement_cannot_be_distinguished_from_its_equal`.
     silent = {_identity(item.id) for edit, item in trial.gone() if not edit.replacement}
     if not any(_identity(item.id) in silent for item in request.items):
         assert digest(write_outgoing(request, View.of(request.items, trial.plan.edits), None).body) == digest(

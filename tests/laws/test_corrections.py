@@ -125,7 +125,7 @@ CHANGES: dict[str, Change] = {
 @pytest.mark.parametrize("policy", PRESETS)
 @seeded(300, quick=1)
 @given(seed=SEEDS)
-def test_a_change_anywhere_goes_out(policy: str, wire: str, seed: int) -> None:
+def test_a_change_at_any_position_is_sent(policy: str, wire: str, seed: int) -> None:
     """The new words are seen, the old ones are not, and what changed places stands in its new order."""
     folded = Folded(wire, policy, seed)
     for name, change in CHANGES.items():
@@ -155,7 +155,7 @@ def gathered_reminders(lines: Lines) -> Lines:
 @pytest.mark.parametrize("policy", PRESETS)
 @seeded(300, quick=1)
 @given(seed=SEEDS)
-def test_reminders_that_move_or_go_cost_no_edit(policy: str, wire: str, seed: int) -> None:
+def test_reminders_that_move_or_disappear_cost_no_edit(policy: str, wire: str, seed: int) -> None:
     folded = Folded(wire, policy, seed)
     reminders = marks(str([line for line in folded.lines if line.kind == "reminder"]))
     folded.hidden -= reminders
@@ -167,7 +167,7 @@ def test_reminders_that_move_or_go_cost_no_edit(policy: str, wire: str, seed: in
 @pytest.mark.parametrize("policy", PRESETS)
 @seeded(300, quick=1)
 @given(seed=SEEDS)
-def test_cache_marks_that_move_cost_no_edit(policy: str, seed: int) -> None:
+def test_cache_breakpoints_that_move_cost_no_edit(policy: str, seed: int) -> None:
     folded = Folded("anthropic", policy, seed)
     body = copy.deepcopy(body_of("anthropic", folded.lines))
     for message in folded.scribe.chance.sample(body["messages"], 3):
@@ -190,7 +190,7 @@ def noted(lines: Lines, chance: random.Random) -> Lines:
 @pytest.mark.parametrize("policy", PRESETS)
 @seeded(300, quick=1)
 @given(seed=SEEDS)
-def test_repeated_notes_that_go_cost_no_edit(policy: str, wire: str, seed: int) -> None:
+def test_repeated_notes_that_disappear_cost_no_edit(policy: str, wire: str, seed: int) -> None:
     """Only the newest of them holds. A client that drops the others has changed nothing."""
     folded = Folded(wire, policy, seed, notes=True)
     notes = [n for n, line in enumerate(folded.lines) if line.kind == "note"]

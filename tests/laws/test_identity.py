@@ -72,7 +72,7 @@ def test_an_edit_is_not_made_again_on_the_next_of_two_equal_items(wire: str) -> 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_edit_that_a_fold_hides_is_not_made_again_behind_it(wire: str) -> None:
+def test_an_edit_that_a_compaction_hides_is_not_repeated_after_it(wire: str) -> None:
     """A picture is cleared, then all of that folds. The stub does not come back, the picture does: it is another."""
     said = [
         shows(wire, 0),
@@ -92,7 +92,7 @@ def test_an_edit_that_a_fold_hides_is_not_made_again_behind_it(wire: str) -> Non
     assert digest(fed_back(wire, out, edits)) == digest(out)
 
 
-def test_stand_ins_that_look_alike_count_one_edit_each() -> None:
+def test_replacements_that_look_alike_count_as_one_edit_each() -> None:
     """Two of three equal pictures leave for the same words: the third is the third."""
     said = [one for n in range(3) for one in (shows("openai_chat", 0), says(f"so {n}"))]
     early = read("openai_chat", body_of("openai_chat", *said[:4], {"role": "user", "content": "go on"}))
@@ -108,7 +108,7 @@ def test_stand_ins_that_look_alike_count_one_edit_each() -> None:
     ][2:]
 
 
-def test_what_is_counted_for_a_stand_in_is_forgotten_with_it() -> None:
+def test_what_is_counted_for_a_replacement_is_forgotten_with_it() -> None:
     """A client that feeds our body back, and then its own again, gets the ids that a fresh reading gives."""
     wire = "openai_chat"
     own = body_of(wire, {"role": "user", "content": "hi"}, says("hi"), shows(wire, 0), says(), shows(wire, 0))
@@ -125,7 +125,7 @@ def test_what_is_counted_for_a_stand_in_is_forgotten_with_it() -> None:
     assert [item.id for item in reader.read(first).items] == [item.id for item in back.items]
 
 
-def test_what_is_counted_stays_while_its_stand_in_stays() -> None:
+def test_what_is_counted_stays_while_its_replacement_stays() -> None:
     """The last messages come anew, as where a client moves its cache marks: earlier stand-ins still count."""
     wire = "openai_chat"
     said = [one for n in range(3) for one in (shows(wire, 0), says(f"so {n}"))]
@@ -141,7 +141,7 @@ def test_what_is_counted_stays_while_its_stand_in_stays() -> None:
     assert [item.id[-2:] for item in reader.read(other).items if item.kind == "image"] == ["-1"]
 
 
-def test_what_a_fold_carries_along_keeps_its_number() -> None:
+def test_what_a_compaction_carries_along_keeps_its_number() -> None:
     """The user's first words stand in the fold as they were: they are not counted as gone."""
     wire = "openai_chat"
     go = {"role": "user", "content": "go on"}
@@ -191,7 +191,7 @@ def test_a_history_of_equals_fed_back_again_and_again_is_a_no_op(wire: str, data
     reason="An edit that puts nothing leaves nothing that could tell: the second of two equals is then the first. Only"
     " thinking leaves so, and two that are equal to the signature are not known to come from any provider",
 )
-def test_what_left_without_a_stand_in_cannot_be_told_from_its_equal() -> None:
+def test_an_item_removed_without_a_replacement_cannot_be_distinguished_from_its_equal() -> None:
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s" * 40}
     asked = ({"role": "user", "content": words} for words in ("one", "two", "three"))
     said = {"role": "assistant", "content": [thought, {"type": "text", "text": "ok"}]}

@@ -108,7 +108,7 @@ class Gateway:
 @pytest.mark.parametrize("policy", PRESETS)
 @seeded(60, quick=1)
 @given(seed=SEEDS)
-def test_conversations_behind_one_proxy_never_meet(policy: str, seed: int) -> None:
+def test_conversations_through_one_proxy_never_mix(policy: str, seed: int) -> None:
     chance = random.Random(f"{policy} {seed}")
     wire = chance.choice(list(WIRES))
     scribe, *sides = conversations(chance)
@@ -191,7 +191,7 @@ def share_client(wire: str, policy: str, chance: random.Random, run: Callable[[W
 @pytest.mark.parametrize("policy", PRESETS)
 @seeded(60, quick=1)
 @given(seed=SEEDS)
-def test_conversations_on_one_wrapped_client_never_meet(policy: str, seed: int) -> None:
+def test_conversations_on_one_wrapped_client_never_mix(policy: str, seed: int) -> None:
     chance = random.Random(f"{policy} {seed}")
 
     def run(wrapped: Wrapped, sides: list[Side]) -> None:
@@ -206,7 +206,7 @@ def test_conversations_on_one_wrapped_client_never_meet(policy: str, seed: int) 
 @pytest.mark.parametrize("wire", WIRES)
 @seeded(60, quick=3)
 @given(seed=SEEDS)
-def test_two_threads_on_one_wrapped_client_never_meet(wire: str, seed: int) -> None:
+def test_two_threads_on_one_wrapped_client_never_mix(wire: str, seed: int) -> None:
     chance = random.Random(f"{wire} {seed}")
     failed: list[BaseException] = []
 

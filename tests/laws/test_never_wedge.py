@@ -112,7 +112,7 @@ def walk(mixed: Mixture, *, calls: int, every: int, bills: bool) -> int:
 @pytest.mark.parametrize("wire", WIRES)
 @nightly(600, quick=8)
 @given(data=st.data())
-def test_whatever_is_said_the_newest_request_goes_out(wire: str, data: st.DataObject) -> None:
+def test_the_newest_request_is_sent_whatever_its_content(wire: str, data: st.DataObject) -> None:
     # Drawn as a whole: a conversation has thousands of choices, and each would be a draw.
     rng = Random(data.draw(st.integers(0, 2**32)))
     every, bills = data.draw(st.sampled_from([(1, True), (1, False), (3, False), (CALLS - 1, False)]))

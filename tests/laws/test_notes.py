@@ -81,7 +81,7 @@ def test_every_promise_holds_and_no_note_is_lost(wire: str, data: st.DataObject)
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_such_a_session_goes_on_for_as_long_as_it_lasts(wire: str) -> None:
+def test_a_session_with_changing_operator_notes_continues_without_limit(wire: str) -> None:
     """Held on to, the notes forbade every fold, and after some hundred steps nothing fitted."""
     store, clock = MemoryStore(), Clock()
     context = Context(window=8_192, store=store, wire=wire, clock=clock)
@@ -111,7 +111,7 @@ def test_such_a_session_goes_on_for_as_long_as_it_lasts(wire: str) -> None:
 @pytest.mark.parametrize("every", [1, 2, 5])
 @pytest.mark.parametrize("speaks", [0, 3], ids=["one loop", "in turns"])
 @pytest.mark.parametrize("policy", ["default", "claude-code", "opencode", "learn-v5"])
-def test_what_stands_for_folded_turns_needs_no_repair_beside_notes(policy: str, speaks: int, every: int) -> None:
+def test_the_summary_of_compacted_turns_needs_no_repair_beside_notes(policy: str, speaks: int, every: int) -> None:
     """A note follows the user's side and precedes the assistant's (A3): a fold that puts it elsewhere is mended, and
     written anew, on each turn, and the note becomes the user's."""
     clock = Clock()

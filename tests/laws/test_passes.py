@@ -39,7 +39,7 @@ def test_the_laws_see_edits(name: str, wire: str) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 @nightly(2_000, quick=15)
 @given(data=st.data())
-def test_any_passes_one_after_the_other_keep_the_promises(wire: str, data: st.DataObject) -> None:
+def test_any_sequence_of_passes_keeps_the_promises(wire: str, data: st.DataObject) -> None:
     """P1: every subset, in any order, each seeing what the ones before it left."""
     chosen = data.draw(st.lists(st.sampled_from(names()), min_size=2, max_size=5, unique=True))
     trial = attempt(tuple(chosen), wire, data.draw(conversations(wire)), data.draw(SHARE), data.draw(PINS))

@@ -34,7 +34,7 @@ def test_the_law_finds_what_is_not_linear(pattern, how):
 
 
 @pytest.mark.parametrize("pattern", [rb"<[a-z]*>", r"\w+\s*", r"(?<![\w-])[\w-]+:", r"\d{1,5}x"])
-def test_the_law_lets_pass_what_is(pattern):
+def test_the_check_accepts_linear_patterns(pattern):
     assert growth(Use("here", re.compile(pattern), frozenset(("search",)))) == ""
 
 

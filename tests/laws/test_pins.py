@@ -26,7 +26,7 @@ FOUND: dict[str, tuple[str, int, int, Pins]] = {
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_a_fold_with_pins_in_it_keeps_the_promises(name: str) -> None:
+def test_a_compaction_that_covers_pins_keeps_the_promises(name: str) -> None:
     wire, seed, turns, pins = FOUND[name]
     trial = attempt(("summarize",), wire, history(wire, seed, turns), 0.0, pins)
 
@@ -35,7 +35,7 @@ def test_a_fold_with_pins_in_it_keeps_the_promises(name: str) -> None:
     assert any(item.pinned for edit in trial.plan.edits for item in trial.covered(edit)), "nothing pinned was folded"
 
 
-def test_a_pinned_result_goes_out_with_its_whole_step_as_it_came() -> None:
+def test_a_pinned_result_is_sent_unchanged_with_its_whole_step() -> None:
     """R4: "provided without its required reasoning item". Ids stay too, for they name what the server keeps."""
     wire, seed, turns, _ = FOUND["a call keeps the reasoning that led to it, and the words between"]
     body = history(wire, seed, turns)

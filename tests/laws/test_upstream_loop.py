@@ -95,7 +95,7 @@ class Agent:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_sixty_turns_in_a_small_window_and_not_one_refusal(model: str) -> None:
+def test_sixty_turns_in_a_small_window_are_never_refused(model: str) -> None:
     """And the cache follows: between edits each request reads what the one before it left."""
     wire, clock = MODELS[model], Clock()
     counted = iter(range(10**6))
@@ -130,7 +130,7 @@ def check_cache(wire: str, agent: Agent, upstream: Upstream) -> None:
 
 
 @pytest.mark.parametrize("model", list(MODELS))
-def test_a_tool_loop_that_never_ends_is_folded_where_it_may_be_cut(model):
+def test_an_endless_tool_loop_is_compacted_at_a_valid_cut(model):
     """One request of the user and 60 calls, each with thinking: without a cut inside the loop the session would die."""
     wire, clock = MODELS[model], Clock()
     counted = iter(range(10**6))

@@ -36,7 +36,7 @@ def test_a_result_of_exactly_the_budget_stays(length, shrinks):
     assert bool(list(budget_results(view, at(view, 0.6)))) == shrinks
 
 
-def test_head_and_tail_are_kept_and_the_loss_is_told():
+def test_head_and_tail_are_kept_and_the_cut_is_reported():
     """R121: (30,000 - 80) / 2 of either end."""
     view = View.of(talk("user:go", "call:x", "result:" + "a" * 50_000 + "b" * 50_000, "say:ok"))
     (text,) = shown(let(budget_results, view, at(view, 0.6)))

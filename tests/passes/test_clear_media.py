@@ -41,7 +41,7 @@ def test_images_of_the_live_request_stay():
     assert after("user:a", "say:b", "user:see", "+image:1500", "call:x", "result:r", keep=0).edits == ()
 
 
-def test_an_image_in_a_result_goes_and_the_text_beside_it_stays():
+def test_an_image_in_a_result_is_removed_and_its_text_stays():
     view = View.of(talk("user:go", "call:shot", "media result:saved as a.png", "say:ok", "user:b"))
     (edit,) = clear_media(view, situation(view, blob_names=SHELF), keep=0)
 
@@ -63,7 +63,7 @@ def test_a_result_in_the_open_loop_may_lose_its_image_once_it_was_seen():
 
 
 @pytest.mark.parametrize("flag", ["pinned", "locked"])
-def test_what_is_held_stays(flag):
+def test_protected_content_stays(flag):
     assert after("user:a", f"+{flag} image:1500", "say:b", "user:c", keep=0).edits == ()
 
 

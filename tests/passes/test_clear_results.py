@@ -105,7 +105,7 @@ def test_every_rule_that_keeps_is_enough():
     assert cleared(propose, *READ * 3, "say:a", "user:b", "say:c") == [True, False, False]
 
 
-def test_protected_tools_stay_and_only_named_ones_go():
+def test_protected_tools_stay_and_only_named_ones_are_cleared():
     """Acceptance check 16, D7."""
     lines = ("call:skill", "result:900", "call:bash", "result:900", "call:read", "result:900", "say:ok")
 
@@ -114,7 +114,7 @@ def test_protected_tools_stay_and_only_named_ones_go():
     assert cleared(partial(clear_results, keep_results=0, never=frozenset()), *lines) == [True, True, True]
 
 
-def test_the_newest_are_counted_among_the_tools_that_may_go():
+def test_keep_results_counts_only_the_tools_that_may_be_cleared():
     """R151: the newest three of the compactable ones."""
     lines = (*READ, "call:task", "result:900", "call:task", "result:900", "say:ok")
 
@@ -123,11 +123,11 @@ def test_the_newest_are_counted_among_the_tools_that_may_go():
 
 
 @pytest.mark.parametrize("flag", ["pinned", "locked"])
-def test_what_is_held_stays(flag):
+def test_protected_content_stays(flag):
     assert cleared(partial(clear_results, keep_results=0), "call:x", f"{flag} result:900", "say:ok") == [False]
 
 
-def test_images_are_kept_as_json_before_they_go():
+def test_images_are_saved_as_json_before_they_are_cleared():
     view = View.of(talk("user:go", "call:x", "media result:900", "say:ok"))
     (edit,) = clear_results(view, situation(view, blob_names=SHELF), keep_results=0)
 
@@ -145,7 +145,7 @@ def test_twice_is_once():
     assert list(clear_results(after, situation(after))) == []
 
 
-def test_a_stub_that_a_client_feeds_back_is_left_alone_and_one_that_a_tool_prints_is_not():
+def test_a_stub_that_a_client_sends_back_is_left_alone_and_one_that_a_tool_prints_is_not():
     """Acceptance check 19: recognised by what it is, not by what it reads like."""
     view = View.of(talk("user:go", *READ, "say:ok"))
     stub = shown(let(partial(clear_results, keep_results=0), view, situation(view)))[0] + "\n" + "x" * 4000
@@ -162,7 +162,7 @@ def test_a_stub_that_a_client_feeds_back_is_left_alone_and_one_that_a_tool_print
     ("template", "text"),
     [(mini_claude_cleared, "[Old result cleared]"), (learn_cleared, "[Output compacted - re-read if needed]")],
 )
-def test_the_seeds_words_and_still_nothing_is_lost(template, text):
+def test_the_reference_agents_stub_text_is_used_and_nothing_is_lost(template, text):
     """R132, R151; and no preset clears what is not kept."""
     view = View.of(talk("user:go", *READ * 4, "say:ok"))
     (edit,) = clear_results(view, situation(view, blob_names=SHELF), stub=template)

@@ -25,12 +25,12 @@ def cleared(*lines, within=PRESSED, **changes):
     return [one != other for one, other in zip(before, after, strict=True)]
 
 
-def test_the_oldest_go_until_the_target_is_met():
+def test_the_oldest_results_are_cleared_until_the_target_is_met():
     """R139: 80,000, 70,000, 60,000, 50,000 are over 40,000."""
     assert cleared(*reads(8, 10_000)) == [True] * 4 + [False] * 4
 
 
-def test_at_the_target_nothing_more_goes():
+def test_at_the_target_nothing_more_is_cleared():
     """R139: the comparison is strict."""
     assert cleared(*reads(6, 10_000)) == [True, True, *[False] * 4]
 
@@ -41,7 +41,7 @@ def test_it_must_be_worth_it(tokens, gone):
     assert cleared(*reads(1, tokens), *reads(4, 10_000)) == [gone, *[False] * 4]
 
 
-def test_below_the_warning_level_nothing_goes():
+def test_below_the_warning_level_nothing_is_cleared():
     """R140; acceptance check 18."""
     assert cleared(*reads(8, 10_000), within=CALM) == [False] * 8
 
@@ -59,7 +59,7 @@ def test_a_target_that_was_named_sets_the_guards_aside():
     assert cleared(*reads(5, 1_000), within=CALM, target=5_000) == [False] * 5
 
 
-def test_only_compactable_tools_count_and_go():
+def test_only_compactable_tools_are_counted_and_cleared():
     """R135, E16."""
     others = reads(5, 30_000, tool="Task")
 
@@ -74,12 +74,12 @@ def test_what_the_model_has_not_seen_stays():
 
 
 @pytest.mark.parametrize("flag", ["pinned", "locked"])
-def test_what_is_held_stays(flag):
+def test_protected_content_stays(flag):
     """And do not count as cleared: others go in their place."""
     assert cleared("call:Read", f"{flag} result:30000", *reads(6, 10_000)) == [False, True, True, True, *[False] * 3]
 
 
-def test_the_words_with_and_without_a_shelf():
+def test_the_stub_text_with_and_without_saved_files():
     """R143, R253."""
     view = View.of(talk("user:go", *reads(4, 30_000), "say:ok"))
     kept = shown(let(clear_to_target, view, situation(view, within=PRESSED, blob_names=SHELF)))[0]
@@ -121,7 +121,7 @@ def memories(view, after):
     return [item.text for item in view.originals if item.source == "memory" and item not in after.entries]
 
 
-def test_attached_memories_that_were_read_go_too():
+def test_attached_memories_that_were_read_are_cleared_too():
     """R141: only when something was cleared, and what the model has not read stays."""
     lines = ("user:go", "memory:old", *reads(8, 10_000), "say:ok", "user:next", "memory:new")
     view = View.of(talk(*lines))

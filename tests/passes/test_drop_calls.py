@@ -23,7 +23,7 @@ def outline(view):
     return [entry.call_id + "=" if entry.kind == "result" else entry.call_id or entry.kind for entry in view.entries]
 
 
-def test_a_written_file_becomes_one_note_of_the_assistant():
+def test_a_written_file_becomes_one_assistant_note():
     view = View.of(talk("user:go", "call:Write 2000", "result:written", *NEWER))
     (edit,) = drop_calls(view, situation(view, blob_names=SHELF))
     (note,) = edit.replacement
@@ -53,7 +53,7 @@ def test_siblings_of_a_parallel_batch_stay_in_order():
     assert [entry.message for entry in view.entries[1:7]] == [1, 1, 1, 1, 2, 2]
 
 
-def test_two_large_calls_of_a_batch_leave_in_one_note():
+def test_two_large_calls_of_a_batch_are_replaced_by_one_note():
     view = after("call:Write 2000", "call:Write 3000", "result:a", "result:b", *NEWER)
 
     assert outline(view)[:2] == ["text", "text"]
@@ -73,7 +73,7 @@ def test_results_that_are_stubs_already_stay_stubs():
     assert dropped.tokens == cleared.tokens - dropped.edits[-1].saved
 
 
-def test_a_large_call_leaves_though_its_result_was_cleared_and_the_result_is_kept_whole():
+def test_a_large_call_is_dropped_though_its_result_was_cleared_and_the_full_result_is_saved():
     view = View.of(talk("user:go", "call:Write 2000", "result:5000", *NEWER))
     cleared = let(clear_results, view, situation(view, blob_names=SHELF))
     (edit,) = drop_calls(cleared, situation(cleared, blob_names=SHELF))
@@ -111,7 +111,7 @@ def test_a_finished_turn_may_change_though_it_began_with_thinking():
     assert len(after("think:hm", "call:Write 2000", "result:ok", *NEWER, "say:done", "user:next").edits) == 1
 
 
-def test_reasoning_goes_with_the_last_of_its_calls():
+def test_reasoning_is_dropped_with_the_last_of_its_calls():
     """What only the provider can read must be followed by what it led to."""
     alone = after("reason:x", "call:Write 2000", "result:ok", *NEWER)
     shared = ("reason:x", "call:Write 2000", "call:read", "result:ok", "result:r", *NEWER)
@@ -136,7 +136,7 @@ def test_fed_back_between_siblings_that_stayed_it_is_not_noted_again():
     assert View.of(view.entries, view.edits).entries == view.entries
 
 
-def test_without_a_shelf_the_note_says_so():
+def test_without_saved_files_the_note_says_so():
     view = after("call:Write 2000", "result:ok", *NEWER, shelf=None)
 
     assert view.entries[1].text.endswith("; not kept]")

@@ -65,14 +65,14 @@ def test_what_the_model_has_not_seen_stays():
 
 
 @pytest.mark.parametrize("flag", ["pinned", "locked"])
-def test_what_is_held_stays(flag):
+def test_protected_content_stays(flag):
     assert (
         outline(after(evict, "user:a", *READ, "call:x", f"{flag} result:900", *READ, "say:b", "user:c", keep=0))
         == "UnatnU"
     )
 
 
-def test_a_parallel_batch_leaves_whole():
+def test_a_parallel_batch_is_evicted_as_a_whole():
     """Acceptance check 4."""
     batch = (*["call:read"] * 4, *["result:900"] * 4)
 
@@ -84,25 +84,25 @@ def test_words_in_the_same_message_as_results_stay():
     assert outline(after(evict, "user:a", *READ, "+user:and this", *READ, "say:b", "user:c", keep=0)) == "UnUU"
 
 
-def test_instructions_before_the_first_exchange_stay_and_reminders_within_one_go():
+def test_instructions_before_the_first_exchange_stay_and_reminders_within_one_are_evicted():
     lines = ("reminder:project rules", "user:a", *READ, "+reminder:todo", "say:b", "user:c")
 
     assert outline(after(evict, *lines, keep=0)) == "hUnU"
 
 
-def test_broken_pairs_stay_where_they_stand():
+def test_broken_pairs_stay_in_place():
     lines = ("user:a", *READ, "call:lost", "user:b", "call#c9:read", "result#c9:900", "say:c", "user:d")
 
     assert outline(after(evict, *lines, keep=0)) == "UnaUnU"
 
 
-def test_the_operators_note_after_each_result_goes_with_it_once_it_was_said_again():
+def test_the_operators_note_after_a_result_is_evicted_with_it_once_it_was_repeated():
     steps = [line for n in range(4) for line in (*READ, f"locked system:{n} left")]
 
     assert outline(after(evict, "user:a", *steps, "locked system:be brief", "say:b", "user:c", keep=0)) == "UnatssaU"
 
 
-def test_the_operators_old_word_stays_where_what_it_stood_beside_leaves():
+def test_an_old_operator_note_stays_when_its_neighbours_are_evicted():
     """The newest keep that too, as ever: one that was said a short while ago is about what was done then."""
     notes = [f"word {word}" for word in "abcdefghijkl"]
     steps = [line for note in notes for line in (*READ, f"locked system:{note}")]
@@ -150,7 +150,7 @@ def test_what_an_edit_put_in_several_places_stays_in_all_of_them():
     assert len(evicted.edits) == 2
 
 
-def test_what_stands_in_for_results_goes_with_its_exchange_and_the_original_is_kept():
+def test_a_replaced_result_is_evicted_with_its_exchange_and_the_original_is_saved():
     view = View.of(talk("user:a", "call:read", "result:the original " + "x" * 400, "say:b", "user:c"))
     put = Item(id="", message=-1, role="tool", kind="result", text="stub " * 60, tokens=75, call_id="c1", name="read")
     cleared = view.apply([Edit(by="x", first=view.originals[2].id, last=view.originals[2].id, replacement=(put,))])
@@ -160,7 +160,7 @@ def test_what_stands_in_for_results_goes_with_its_exchange_and_the_original_is_k
     assert view.originals[2].text in edit.blobs[0].text
 
 
-def test_a_note_stands_for_a_chunk():
+def test_a_note_replaces_an_evicted_chunk():
     """Little more goes than is needed: the engine takes notes one by one."""
     view = View.of(talk("user:a", *READ * 8, "say:b", "user:c"))
 
@@ -169,7 +169,7 @@ def test_a_note_stands_for_a_chunk():
     assert len(list(evict(view, situation(view), keep=0))) == 1
 
 
-def test_notes_that_are_made_in_one_run_have_files_of_their_own():
+def test_notes_created_in_one_run_have_separate_files():
     view = View.of(talk("user:a", *READ * 8, "say:b", "user:c"))
     blobs = [blob for edit in evict(view, situation(view, blob_names=SHELF), keep=0, chunk=1) for blob in edit.blobs]
 
@@ -200,7 +200,7 @@ def test_notes_are_not_gathered_into_notes():
     assert list(evict_messages(view, situation(view), keep=0)) == []
 
 
-def test_sage_evicts_whole_messages_and_never_the_live_request_or_the_system():
+def test_sage_evicts_whole_messages_but_never_the_current_request_or_the_system_message():
     """R200, E15: no endless loop where only the system is left."""
     lines = ("system:rules", "user:a", *READ, "say:b", "user:c", *READ * 2)
 

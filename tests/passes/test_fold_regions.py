@@ -48,13 +48,13 @@ def outline(view):
     )
 
 
-def test_each_region_becomes_one_block_and_the_words_stay():
+def test_each_region_becomes_one_block_and_the_users_text_stays():
     view = View.of(talk(*TURNS))
 
     assert outline(view.apply(edits(view))) == "uSauSau"
 
 
-def test_the_largest_comes_first():
+def test_the_largest_region_is_summarized_first():
     view = View.of(talk(*TURNS))
 
     assert [covered(view, edit)[0].name for edit in edits(view)] == ["bash", "Read"]
@@ -105,7 +105,7 @@ def test_what_the_model_has_not_seen_stays():
     assert [view.originals[-1] in covered(view, edit) for edit in found] == [False]
 
 
-def test_a_summary_is_never_folded_again():
+def test_a_summary_is_never_summarized_again():
     view = View.of(talk(*TURNS))
     after = view.apply(edits(view))
     assert edits(after) == []
@@ -114,7 +114,7 @@ def test_a_summary_is_never_folded_again():
     assert outline(grown.apply(edits(grown))) == "uSauSauSau"
 
 
-def test_a_summary_that_a_client_feeds_back_is_not_folded_either():
+def test_a_summary_that_a_client_sends_back_is_not_summarized_again():
     """It comes back on the user's side, as what the harness says."""
     back = talk("user:a", "reminder:900", *SMALL, "say:b", "user:c")
     view = View.of([replace(one, source=OURS) if one.source == "reminder" else one for one in back])
@@ -130,7 +130,7 @@ def test_it_says_which_turns_and_is_quoted():
     assert put[0][0].text.startswith("[compacted summary of turns 2-2]")
 
 
-def test_two_regions_of_one_plan_share_no_file():
+def test_two_regions_of_one_plan_never_share_a_file():
     view = View.of(talk(*TURNS))
     names = [blob.name for edit in edits(view) for blob in edit.blobs]
 
@@ -139,7 +139,7 @@ def test_two_regions_of_one_plan_share_no_file():
         assert all(item.text in edit.blobs[0].text for item in covered(view, edit))
 
 
-def test_it_asks_about_as_many_as_are_needed_and_folds_with_the_answers():
+def test_it_asks_about_the_regions_it_needs_and_uses_the_answers():
     view = View.of(talk(*TURNS))
     asks = steps(view, compaction=CompactionInput(asks=True))
     assert [type(ask) for ask in asks] == [Question, Question]
@@ -167,5 +167,5 @@ def test_a_region_with_a_useless_answer_stays_for_the_last_resort():
     assert (edit.first, edit.last) == (small.first, small.last)
 
 
-def test_somebody_said_no():
+def test_a_forbidden_compaction_is_not_made():
     assert steps(View.of(talk(*TURNS)), compaction=CompactionInput(forbidden=True)) == []

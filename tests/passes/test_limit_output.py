@@ -18,7 +18,7 @@ def test_a_command_that_prints_too_much_keeps_its_head():
     assert edit.blobs[0].text == "x" * 30_001
 
 
-def test_of_what_is_cut_the_head_is_shown_alone():
+def test_a_cut_output_shows_only_its_head():
     view = View.of(talk("user:go", "call:bash", "result:" + "x" * 30_000 + "y" * 1_000))
     (cut,) = shown(let(limit_output, view, situation(view)))
 

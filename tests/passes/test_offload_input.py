@@ -14,7 +14,7 @@ from talk import filler, let, shown, situation, talk
 SHELF = BlobNames(directory="/kept")
 
 
-def test_a_large_paste_goes_to_the_shelf_and_stays_the_users():
+def test_a_large_paste_is_saved_to_disk_and_stays_a_user_message():
     view = View.of(talk(f"user:Why does this fail?\n{filler(60_000)}"))
     now = situation(view, blob_names=SHELF)
     (edit,) = offload_input(view, now)

@@ -27,7 +27,7 @@ def offloaded(propose, *lines):
     return [result.id in gone for result in view.results]
 
 
-def test_a_large_result_leaves_as_it_arrives_and_can_be_read_back():
+def test_a_large_result_is_offloaded_on_arrival_and_can_be_read_back():
     """Acceptance check 23: what is kept equals the result byte for byte."""
     view, now = arriving("call:bash", f"result:{filler(13_000)}fatal: broken")
     (edit,) = offload_results(view, now)
@@ -55,7 +55,7 @@ def test_the_limit_itself_is_allowed(unit, text, out):
     assert offloaded(partial(offload_results, limit=50_000, unit=unit), "call:x", f"result:{text}") == [out]
 
 
-def test_a_tool_may_have_a_limit_of_its_own():
+def test_a_tool_may_have_its_own_limit():
     """R108: the tool's limit, where it has one."""
     propose = partial(offload_results, limit=1_000, per_tool={"grep": 10_000})
 
@@ -67,7 +67,7 @@ def test_a_tool_may_have_a_limit_of_its_own():
 
 
 @pytest.mark.parametrize("flag", ["media", "pinned", "locked"])
-def test_images_and_what_is_held_stay(flag):
+def test_images_and_protected_results_stay(flag):
     """R107."""
     assert offloaded(offload_results, "call:x", f"{flag} result:20000") == [False]
 
@@ -93,7 +93,7 @@ def test_it_does_not_offload_its_own_preview():
     assert len(list(offload_results(forged, now, limit=10))) == 1
 
 
-def test_without_a_shelf_the_preview_says_that_the_rest_was_not_kept():
+def test_without_saved_files_the_preview_says_that_the_rest_was_not_kept():
     view = View.of(talk("user:go", "call:x", "result:20000"))
     (edit,) = offload_results(view, situation(view))
 
@@ -153,6 +153,6 @@ def test_learn_v5_shows_2000_characters_above_40000_tokens():
         ('call:read {"file_path": "/src/toolu_1.txt"}', False),
     ],
 )
-def test_what_was_read_back_from_the_shelf_is_not_offloaded_again(call, stays):
+def test_a_result_read_back_from_disk_is_not_offloaded_again(call, stays):
     """Else the model would ask for it again, without end."""
     assert offloaded(partial(offload_results, limit=1_000, unit="tokens"), call, "result:3000") == [not stays]

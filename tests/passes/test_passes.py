@@ -37,7 +37,7 @@ LINES = (
 )
 
 
-def test_together_they_are_never_refused_and_every_pair_stays_whole():
+def test_passes_in_sequence_are_never_refused_and_every_pair_stays_together():
     view, within = View.of(talk(*LINES)), budget(20_000)
     now = situation(view, within=within, blob_names=BlobNames(directory="/kept"), trigger="manual", target=0)
     made = make_plan(view, [propose for propose in PASSES if propose not in ARRIVAL], within, now, arrival=ARRIVAL)

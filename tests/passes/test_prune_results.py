@@ -33,13 +33,13 @@ def test_a_large_output_two_turns_back_is_marked_and_kept():
     assert edit.blobs[0].text == view.results[0].text
 
 
-def test_the_newest_tokens_stay_and_the_one_that_crosses_goes():
+def test_the_newest_tokens_stay_and_the_result_that_crosses_the_limit_is_pruned():
     assert pruned(*calls(21_000, 30_000, 10_000), *TURNS) == [True, False, False]
     assert pruned(*calls(21_000, 30_001, 10_000), *TURNS) == [True, True, False]
 
 
 @pytest.mark.parametrize(("tokens", "gone"), [(20_000, False), (20_001, True)])
-def test_it_must_free_more_than_twenty_thousand(tokens, gone):
+def test_pruning_must_free_more_than_twenty_thousand_tokens(tokens, gone):
     assert pruned(*calls(tokens, 40_000), *TURNS) == [gone, False]
 
 
@@ -85,7 +85,7 @@ def test_it_looks_no_further_than_a_summary():
     assert len(list(prune_results(view, situation(view)))) == 1
 
 
-def test_what_is_held_and_unfinished_calls_stay():
+def test_protected_results_and_unfinished_calls_stay():
     """R155."""
     assert pruned("call:bash", "pinned result:90000", *calls(30_000, 40_000), *TURNS) == [False, True, False]
     assert pruned("call:bash", *TURNS) == []

@@ -26,7 +26,7 @@ def test_the_first_and_last_lines_stay_and_the_rest_is_kept():
     assert let(shorten_text, view, now).entries[1].role == "assistant"
 
 
-def test_a_paragraph_on_one_line_is_clipped():
+def test_a_paragraph_without_line_breaks_is_clipped():
     view = View.of(talk("user:a", "say:" + "x" * 10_000, *LATER))
     (edit,) = shorten_text(view, situation(view))
 

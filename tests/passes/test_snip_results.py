@@ -33,7 +33,7 @@ def snipped(propose, *lines):
     return [one != other for one, other in zip(before, after, strict=True)]
 
 
-def test_of_several_readings_of_a_file_the_newest_stays():
+def test_only_the_newest_of_several_reads_of_a_file_stays():
     """R126."""
     assert snipped(MINI_CLAUDE, *read("a", "b", "a", "a"), *NEWER) == [True, False, True, False, *[False] * 3]
 
@@ -45,7 +45,7 @@ def test_the_newest_three_results_always_stay():
     assert snipped(partial(MINI_CLAUDE, keep_results=0), *read("a", "a", "a")) == [True, True, False]
 
 
-def test_of_each_search_the_newest_three_stay():
+def test_the_newest_three_results_of_each_search_stay():
     """R127: more than three of the same kind."""
     greps = read("x", "y", "z", "w", "v", tool="grep_search")
     lists = read("x", "y", "z", tool="list_files")
@@ -58,7 +58,7 @@ def test_other_tools_stay():
     assert snipped(MINI_CLAUDE, *read("a", "a", "a", "a", "a", tool="edit_file"), *NEWER) == [False] * 8
 
 
-def test_only_content_goes_and_the_words_are_the_seeds():
+def test_only_content_is_removed_and_the_text_is_the_reference_agents():
     """R125, R129."""
     view = View.of(talk("user:go", *read("a", "a"), *NEWER, "say:ok"))
     after = let(MINI_CLAUDE, view, situation(view))
@@ -71,7 +71,7 @@ def part(offset):
     return f'call:Read {{"file_path": "a", "offset": {offset}}}', "result:300"
 
 
-def test_ours_keeps_another_part_of_the_same_file():
+def test_the_default_pass_keeps_another_part_of_the_same_file():
     assert snipped(snip_results, *part(1), *part(500), *NEWER) == [False] * 5
     assert snipped(snip_results, *part(1), *part(1), *NEWER) == [True, *[False] * 4]
     assert snipped(snip_results, *part(1), *read("a", tool="Read"), *NEWER) == [True, *[False] * 4]
@@ -83,7 +83,7 @@ def test_a_reading_that_failed_supersedes_nothing():
 
 
 @pytest.mark.parametrize("flag", ["pinned", "locked"])
-def test_what_is_held_stays(flag):
+def test_protected_content_stays(flag):
     assert snipped(snip_results, "call:Read a", f"{flag} result:300", *read("a", tool="Read"), *NEWER) == [False] * 5
 
 

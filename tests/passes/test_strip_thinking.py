@@ -17,7 +17,7 @@ def left(*lines, **settings):
 FIRST = ("user:a", "think:one", "call:x", "result:r", "think:two", "say:b")
 
 
-def test_thinking_of_finished_turns_goes():
+def test_thinking_of_finished_turns_is_removed():
     assert left(*FIRST, "user:c") == []
     assert left(*FIRST, "user:c", "think:three", "say:d", "user:e") == []
 
@@ -38,7 +38,7 @@ def test_the_newest_turns_may_be_kept():
 
 
 @pytest.mark.parametrize("flag", ["locked", "pinned"])
-def test_what_is_held_stays(flag):
+def test_protected_content_stays(flag):
     assert left("user:a", f"{flag} think:one", "say:b", "user:c") == ["one"]
 
 

@@ -66,7 +66,7 @@ class TestWhen:
         assert steps(short, partial(EAGER, min_messages=3))
 
     @pytest.mark.parametrize(("after", "folds"), [(None, True), (8_000, False), (7_700, True)])
-    def test_not_again_until_a_fifth_of_the_window_came_back(self, after, folds):
+    def test_no_second_compaction_until_a_fifth_of_the_window_is_refilled(self, after, folds):
         now = at(self.view, compaction=CompactionInput(after=after))
         now = now._replace(tokens=9_800)
 
@@ -82,7 +82,7 @@ class TestWhen:
         assert steps(self.view, compaction=folding, trigger="overflow")
         assert steps(self.view, compaction=folding, trigger="manual")
 
-    def test_somebody_said_no(self):
+    def test_a_forbidden_compaction_is_not_made(self):
         for trigger in ("auto", "overflow", "manual"):
             assert steps(self.view, compaction=CompactionInput(forbidden=True), trigger=trigger) == []
 
@@ -101,7 +101,7 @@ class TestWhen:
 
 
 class TestWhich:
-    def test_the_newest_turns_stay_whole(self):
+    def test_the_newest_turns_stay_complete(self):
         view = View.of(talk(*TURNS, "user:next"))
         edit = fold(view)
 
@@ -152,7 +152,7 @@ class TestWhich:
         assert view.originals[view.index[edit.last]].kind == "result"
         assert view.originals[view.index[edit.last] + 1].role == "system"
 
-    def test_of_more_notes_than_there_is_room_for_the_older_are_listed_and_kept_in_a_file(self):
+    def test_older_notes_that_do_not_fit_are_listed_and_saved_in_a_file(self):
         notes = [f"open is {word}.py, and {'so on, ' * 9}" for word in NAMES]
         loop = [line for note in notes for line in (*READ[:2], f"locked system:{note}")]
         view = View.of(talk("user:go", *loop))
@@ -169,7 +169,7 @@ class TestWhich:
         (kept,) = (blob.text for blob in edit.blobs if "operator-notes" in blob.name)
         assert all(note in kept for note in notes[: -len(stay)])
 
-    def test_of_an_old_note_the_sentence_that_asks_for_something_is_on_its_line(self):
+    def test_the_line_for_an_old_note_shows_its_request(self):
         """One order among many reports of the state of things: it must not be in the file alone."""
         state = [f"The file {word}.py is open in the editor now. {'It has some lines. ' * 12}" for word in NAMES]
         order = f"<note>The folder was looked at. {'All is well there. ' * 9}Never change what is under vendor/. Good.</note>"
@@ -201,7 +201,7 @@ class TestWhich:
 
         assert edit.last not in {item.id for item in edit.replacement}
 
-    def test_nothing_new_nothing_folded(self):
+    def test_without_new_content_nothing_is_compacted(self):
         view = View.of(talk(*TURNS, "user:next"))
         for trigger in ("overflow", "manual"):
             after = view.apply([replace(fold(view, trigger=trigger), branch_tip=view.branch_tip)])
@@ -224,7 +224,7 @@ class TestWhich:
 class TestWhat:
     view = View.of(talk("memory:Use tabs.", *TURNS[1:], "user:next"))
 
-    def test_one_item_of_ours_quoted_and_the_users_words_as_they_were(self):
+    def test_the_summary_is_one_quoted_item_and_the_users_messages_are_unchanged(self):
         view = View.of(talk(*TURNS, "user:next"))
         edit = fold(view)
         note, *words, _ = edit.replacement
@@ -233,7 +233,7 @@ class TestWhat:
         assert read_summary_text(note.text) is not None
         assert [item.id for item in words] == [item.id for item in covered(view, edit) if item.role == "user"]
 
-    def test_somebody_answers_before_the_user_speaks_again(self):
+    def test_the_assistant_answers_before_the_user_speaks_again(self):
         view = View.of(talk(*TURNS, "user:next"))
         edit = fold(view, partial(EAGER, keep_tokens=10))
 
@@ -246,7 +246,7 @@ class TestWhat:
         assert edit.replacement[0].text == "Use tabs."
         assert edit.replacement[0].id
 
-    def test_the_ledger_is_the_summary_where_nobody_can_be_asked(self):
+    def test_the_facts_are_the_summary_when_no_model_can_be_asked(self):
         text = next(item.text for item in fold(self.view).replacement if not item.id)
 
         assert "Files read:\nsrc/: a.py" in text
@@ -260,7 +260,7 @@ class TestWhat:
         assert [item.id for item in gone if item.text not in kept] == []
         assert edit.blobs[0].name in "".join(item.text for item in edit.replacement)
 
-    def test_a_later_fold_covers_all_again_and_writes_down_only_what_is_new(self):
+    def test_a_later_compaction_covers_everything_and_saves_only_what_is_new(self):
         edit = self.view.bind(fold(self.view))
         recorded = replace(edit, blobs=tuple(replace(blob, text="") for blob in edit.blobs))
         more = View.of(talk("memory:Use tabs.", *TURNS[1:], "user:next", *READ, *LATER, "user:last"), [recorded])
@@ -294,7 +294,7 @@ class TestWhat:
         assert edit.by == "summarize"
         assert any(view.originals[0].text == blob.text for blob in edit.blobs)
 
-    def test_a_region_folded_in_the_same_plan_is_written_down_by_the_fold_that_hides_it(self):
+    def test_a_region_summarized_in_the_same_plan_is_saved_by_the_compaction_that_hides_it(self):
         view = View.of(talk(*TURNS, "user:next"))
         regions = partial(fold_regions, keep_turns=1, keep_tokens=0)
         made = make_plan(view, [regions, EAGER], OVER, at(view, trigger="manual"))
@@ -304,7 +304,7 @@ class TestWhat:
         kept = "".join(blob.text for blob in edit.blobs)
         assert [item.id for item in covered(view, edit) if item.role != "user" and item.text not in kept] == []
 
-    def test_cleared_results_are_folded_from_their_originals(self):
+    def test_cleared_results_are_summarized_from_their_originals(self):
         view = View.of(talk(*TURNS, "user:next"))
         cleared = let(partial(clear_results, keep_results=1, min_tokens=10), view, at(view))
         edit = fold(cleared)
@@ -316,7 +316,7 @@ class TestAsking:
     view = View.of(talk(*TURNS, "user:next"))
     asks = CompactionInput(asks=True)
 
-    def test_it_asks_once_and_folds_with_the_answer(self):
+    def test_it_asks_once_and_compacts_with_the_answer(self):
         (ask,) = steps(self.view, compaction=self.asks)
         assert isinstance(ask, Question)
 
@@ -334,7 +334,7 @@ class TestAsking:
 
         assert "All is well." in edit.replacement[0].text
 
-    def test_also_where_a_note_of_the_operator_stands_behind_the_run(self):
+    def test_also_when_an_operator_note_follows_the_run(self):
         lines = [line for name in NAMES[:20] for line in (*READ[:2], f"locked system:open is {name}")]
         propose = partial(EAGER, min_messages=2)
         (ask,) = steps(View.of(talk("user:go", *lines)), propose, compaction=self.asks)
@@ -368,14 +368,14 @@ class TestAsking:
         assert all(f"Part {n} is done." in edit.replacement[0].text for n in range(len(parts)))
 
     @pytest.mark.parametrize("why", ["empty", "refused", "time-out", "RuntimeError: down"])
-    def test_any_other_failure_leaves_it_to_the_ledger(self, why):
+    def test_any_other_failure_falls_back_to_the_facts(self, why):
         (ask,) = steps(self.view, compaction=self.asks)
 
         edit = fold(self.view, compaction=self.asks._replace(answers=answered(ask, failed=why)))
 
         assert edit.reason == "old turns folded into the ledger's facts"
 
-    def test_parts_that_fail_too_leave_it_to_the_ledger(self):
+    def test_parts_that_fail_too_fall_back_to_the_facts(self):
         (ask,) = steps(self.view, compaction=self.asks)
         answers = answered(ask, failed="overflow")
         for part in steps(self.view, compaction=self.asks._replace(answers=answers)):
@@ -383,7 +383,7 @@ class TestAsking:
 
         assert "ledger" in fold(self.view, compaction=self.asks._replace(answers=answers)).reason
 
-    def test_a_persons_own_words_need_nobody(self):
+    def test_a_summary_written_by_the_user_needs_no_model(self):
         edit = fold(self.view, compaction=self.asks._replace(summary="I mended it myself."), trigger="manual")
 
         assert read_summary_text(edit.replacement[0].text)[0] == "I mended it myself."
@@ -413,7 +413,7 @@ class TestAsking:
         assert upto.first == self.view.originals[0].id
 
 
-def test_a_fold_that_a_client_feeds_back_is_known_again():
+def test_a_summary_that_a_client_sends_back_is_recognized():
     """Its item is ours by content: it is no news, and its summary goes on."""
     view = View.of(talk(*TURNS, "user:next"))
     (ask,) = steps(view, compaction=CompactionInput(asks=True))

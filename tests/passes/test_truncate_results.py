@@ -22,7 +22,7 @@ def test_up_to_the_limit_nothing_changes(length):
     assert list(truncate_results(view, situation(view, blob_names=SHELF))) == []
 
 
-def test_head_and_tail_are_kept_and_the_loss_is_told():
+def test_head_and_tail_are_kept_and_the_cut_is_reported():
     """R099: 24,970 characters of either end."""
     text = "a" * 50_000 + "b"
     view = View.of(talk("user:go", "call:x", f"result:{text}"))
@@ -58,7 +58,7 @@ def test_a_preview_that_is_still_too_long_is_cut_and_still_names_the_file():
 
 
 @pytest.mark.parametrize("flag", ["media", "pinned", "locked"])
-def test_images_and_what_is_held_stay(flag):
+def test_images_and_protected_results_stay(flag):
     view = View.of(talk("user:go", "call:x", f"{flag} result:20000"))
 
     assert list(truncate_results(view, situation(view))) == []

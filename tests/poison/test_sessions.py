@@ -20,7 +20,7 @@ def as_text(value):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_it_goes_through_a_session_and_the_next_turn_does_too(case):
+def test_a_session_accepts_it_and_the_next_turn_too(case):
     store, given = MemoryStore(), copy.deepcopy(case.body)
     ctx = Context(store=store, session="poison", window=200_000, wire=case.wire)
     if case.refused:
@@ -38,7 +38,7 @@ def test_it_goes_through_a_session_and_the_next_turn_does_too(case):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.refused], ids=lambda case: case.name)
-def test_the_log_has_what_came_and_not_what_was_repaired(case):
+def test_the_log_has_the_received_messages_and_not_the_repaired_ones(case):
     key = "input" if case.wire == "openai_responses" else "messages"
     if not isinstance(case.body[key], list) or "previous_response_id" in case.body or "conversation" in case.body:
         pytest.skip("a bare string is one message; what the server keeps passes through")

@@ -23,7 +23,7 @@ def history(sizes, gauge, tool="Read"):
     return messages
 
 
-def test_history_reaches_exactly_the_gauge_it_promises():
+def test_history_has_exactly_the_promised_size():
     report = context("claude-code").prepare(body(history([10_000] * 5, 120_000))).report
 
     assert report.tokens_before == 120_000
@@ -56,7 +56,7 @@ def test_without_auto_compact_the_warning_moves_up():
 
 
 @pytest.mark.parametrize(("gauge", "gone"), [(135_000, 0), (135_004, 6)])
-def test_above_the_warning_line_old_results_go_until_40000_tokens_are_left(gauge, gone, tmp_path):
+def test_above_the_warning_line_old_results_are_cleared_until_40000_tokens_are_left(gauge, gone, tmp_path):
     """R135, R138-R140: ten of 10,000; six go, and exactly 40,000 stay."""
     messages = history([10_000] * 10, gauge)
 
@@ -137,7 +137,7 @@ def test_a_record_that_lacks_a_key_is_no_trouble():
 
 
 @pytest.mark.parametrize(("chars", "gone"), [(400_000, set()), (400_001, {"t0"})])
-def test_a_result_over_400000_characters_goes_to_disk(chars, gone, tmp_path):
+def test_a_result_over_400000_characters_is_saved_to_disk(chars, gone, tmp_path):
     """R108-R111: the preview ends with a line if that is past its half."""
     text = ("x" * 1_500 + "\n" + "y" * chars)[:chars]
     messages = [user("go"), *step(0, "Bash", text)]
@@ -232,7 +232,7 @@ def test_context_left_never_falls_below_zero():
     assert left == [1.0, 0.5, 0.0]
 
 
-def test_events_have_the_fields_of_the_seeds_telemetry():
+def test_events_have_the_fields_of_claude_codes_telemetry():
     """R114, R244."""
     events = []
     ctx = context("claude-code", on_event=events.append)
@@ -256,7 +256,7 @@ def test_events_have_the_fields_of_the_seeds_telemetry():
     }
 
 
-def test_counters_tell_compactions_skips_and_what_was_saved():
+def test_counters_show_compactions_skips_and_savings():
     """R020, R248."""
     ctx = context("claude-code")
     ctx.prepare(body([user("go")]))
@@ -267,7 +267,7 @@ def test_counters_tell_compactions_skips_and_what_was_saved():
     assert counters["tokens_saved"] == sum(edit.saved for edit in ready.report.edits)
 
 
-def test_the_summary_texts_are_the_seeds():
+def test_the_summary_texts_are_the_reference_agents():
     """R179, E3."""
     texts = preset("claude-code").templates
 

@@ -62,7 +62,7 @@ def at_once(sizes: list[int]) -> list[dict]:
     ]
 
 
-def test_of_many_results_at_once_that_are_too_much_together_the_smallest_stay_whole():
+def test_when_many_results_together_are_too_large_the_smallest_stay_complete():
     """Each of them alone would stay."""
     sizes = [2_000, 500, 2_000, 600, 2_000, 2_000, 2_000, 2_000]
     messages = at_once(sizes)
@@ -76,7 +76,7 @@ def test_of_many_results_at_once_that_are_too_much_together_the_smallest_stay_wh
     assert [size for size, one, other in zip(sizes, shown, came, strict=True) if one == other] == [500, 600]
 
 
-def test_what_the_model_has_seen_does_not_count_among_results_that_come_at_once():
+def test_results_the_model_has_seen_do_not_count_towards_the_arrival_limit():
     """A long conversation that is seen for the first time is all new to us, and not to the model."""
     out = Context(window=200_000, store=MemoryStore(), clock=Clock()).prepare(
         body(loop(36, 3_000), prompt=7_000, output=0)
@@ -110,7 +110,7 @@ def test_in_a_small_window_two_requests_of_three_extend_the_last(window, prompt,
 
 @pytest.mark.parametrize("window", [8_192, 32_000, 64_000, 200_000, 1_000_000])
 @pytest.mark.parametrize("prompt", [0.0, 0.2, 0.5, 0.7])
-def test_low_water_is_above_what_no_pass_can_take_out(window, prompt):
+def test_the_low_threshold_is_above_what_no_pass_can_remove(window, prompt):
     overhead = int(window * prompt)
     at = levels(window, RESERVED, overhead)
 
@@ -194,7 +194,7 @@ class TestBatchesThatFreeLittle:
     def test_are_made_where_the_prefix_is_cold_anyway(self):
         assert self.planned(least=1_000, hard=10**6, cached_entries=0).edits
 
-    def test_do_not_wait_where_somebody_is_asked_for_more(self):
+    def test_do_not_wait_when_a_model_is_asked_for_more(self):
         """A fold that waits for its answer frees nothing yet."""
         made = self.planned(least=1_000, hard=10**6, propose=_asking)
         assert [ask.by for ask in made.questions] == ["summarize"]
@@ -233,18 +233,18 @@ class TestFolding:
         )  # fmt: skip
         return bool(list(summarize(self.VIEW, now, keep_tokens=500)))
 
-    def test_clearing_that_ends_close_below_high_water_is_followed_by_a_fold(self):
+    def test_clearing_that_ends_just_below_the_high_threshold_is_followed_by_a_compaction(self):
         assert self.folds(8_600)
         assert not self.folds(8_400)
 
-    def test_where_nothing_is_cached_it_may_end_there(self):
+    def test_when_nothing_is_cached_it_may_end_just_below_the_high_threshold(self):
         assert not self.folds(8_600, cached_entries=0)
 
-    def test_a_conversation_folds_again_when_it_has_grown_by_a_fifth_of_its_own_room(self):
+    def test_a_conversation_is_compacted_again_when_it_has_grown_by_a_fifth_of_its_message_budget(self):
         assert self.folds(11_000, after=7_000)
         assert not self.folds(11_000, after=7_100)
 
-    def test_at_the_hard_level_a_small_fold_counts_too(self):
+    def test_at_the_hard_level_a_small_compaction_counts_too(self):
         small = _view(loop(5, 400))
         marks = Thresholds(warning=1, soft=1, auto=1, hard=10, blocking=100_000, low=5_000)
         now = PlanInput(budget=Budget(window=100_000, levels=marks), tokens=100, cached_entries=9, idle=1.0)
@@ -288,7 +288,7 @@ class TestAnOpenLoopThatThoughtOnce:
         return {**body(messages, prompt=300, output=2_000), "thinking": thinking}
 
     @pytest.mark.parametrize("beside", ["", "<system-reminder>The skill says: be brief.</system-reminder>"])
-    def test_goes_on_for_ever(self, beside):
+    def test_a_long_session_continues_without_limit(self, beside):
         """Its steps fold into the result before them."""
         ctx = Context(window=self.WINDOW, store=MemoryStore(), clock=Clock())
         folds = 0

@@ -73,7 +73,7 @@ def test_claude_code_continues_in_one_message_with_the_analysis_and_the_transcri
     assert "9. Optional Next Step" in question["text"]
 
 
-def test_a_manual_fold_of_claude_code_does_not_say_to_go_on():
+def test_a_manual_compaction_of_claude_code_does_not_ask_to_continue():
     """R173, R179: `/compact keep the SQL`."""
     scribe = Scribe()
     ctx = context("claude-code", summarizer=scribe)
@@ -97,7 +97,7 @@ def test_opencode_answers_a_question_with_the_summary():
 
 
 @pytest.mark.parametrize("policy", ["opencode", "learn-v5"])
-def test_a_summary_in_the_assistants_words_does_not_stand_before_thinking_that_opens_a_step(policy):
+def test_an_assistant_summary_is_not_placed_before_thinking_that_starts_a_step(policy):
     """A37: joined into one message with the step, it would have thinking switched off."""
     ctx = context(policy, window=20_000)
     messages, repairs, folds = [user("look at all of it")], [], 0
@@ -127,7 +127,7 @@ def test_mini_claude_leaves_summary_acknowledgement_and_the_pending_message():
     assert scribe.asked[0]["max_tokens"] <= 2_048
 
 
-def test_mini_claude_does_not_fold_inside_a_tool_loop():
+def test_mini_claude_does_not_compact_inside_a_tool_loop():
     """R228: a call would be parted from its result."""
     ctx = context("mini-claude", window=200_000)
     usage = {"input_tokens": 199_000, "output_tokens": 1}
@@ -158,7 +158,7 @@ def test_mini_claude_keeps_the_system_message_on_openai():
 
 
 @pytest.mark.parametrize("messages", [2, 3])
-def test_mini_claude_lets_short_conversations_be(messages):
+def test_mini_claude_leaves_short_conversations_alone(messages):
     """R159: fewer than four messages."""
     ctx = context("mini-claude")
     ctx.prepare(body([user("a"), said("b"), user("c")][:messages]))
@@ -167,7 +167,7 @@ def test_mini_claude_lets_short_conversations_be(messages):
 
 
 @pytest.mark.parametrize("overflow", ["summarize", "auto-compact"])
-def test_sage_summarises_what_came_after_the_last_boundary_and_boundaries_stand_in_a_row(overflow):
+def test_sage_summarizes_what_follows_the_last_boundary_and_boundaries_form_a_row(overflow):
     """R171, R181-R182, R202, R206, D10 accumulate."""
     scribe = Scribe(SUMMARY)
     policy = replace(preset("sage"), overflow=overflow, pressure=())
@@ -190,7 +190,7 @@ def _words(message):
     ]  # fmt: skip
 
 
-def test_sage_without_a_model_counts():
+def test_sage_without_a_model_counts_messages():
     """R172, R256."""
     ctx = context("sage")
     ctx.prepare(body([*history(12), user("next")]))
@@ -220,7 +220,7 @@ def test_learn_v5_restores_files_and_keeps_five_messages(tmp_path):
     assert rest == messages[-5:]
 
 
-def test_learn_v5_lets_it_be_where_too_little_would_be_saved():
+def test_learn_v5_does_nothing_when_too_little_would_be_saved():
     """R053, R263: 20,000 tokens at least."""
     ctx = context("learn-v5", window=200_000)
     large = [user("look"), said("ab" * 12_000), user("go"), said("ab" * 370_000), user("then"), said("x"), user("next")]

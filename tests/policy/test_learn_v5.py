@@ -72,7 +72,7 @@ def test_other_tools_stay_and_do_not_count_among_the_newest_three():
     assert changed(context("learn-v5").prepare(body(messages)), messages) == {"t0"}
 
 
-def test_what_the_model_has_not_seen_stays_and_goes_once_it_has_answered():
+def test_results_the_model_has_not_seen_stay_until_it_has_answered():
     """Origins, check 13: a parallel batch of five."""
     uses = [{"type": "tool_use", "id": f"t{n}", "name": "bash", "input": {}} for n in range(5)]
     answers = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": str(n) * 9_000} for n in range(5)]
@@ -87,7 +87,7 @@ def test_what_the_model_has_not_seen_stays_and_goes_once_it_has_answered():
 
 
 @pytest.mark.parametrize(("chars", "gone"), [(160_003, set()), (160_004, {"t0"})])
-def test_a_result_over_40000_tokens_goes_to_disk(chars, gone, tmp_path):
+def test_a_result_over_40000_tokens_is_saved_to_disk(chars, gone, tmp_path):
     """R115."""
     messages = [user("go"), *step(0, "bash", "q" * chars)]
 
@@ -100,7 +100,7 @@ def test_a_result_over_40000_tokens_goes_to_disk(chars, gone, tmp_path):
         assert same
 
 
-def test_the_summary_texts_are_the_seeds():
+def test_the_summary_texts_are_the_reference_agents():
     """R183."""
     texts = preset("learn-v5").templates
 

@@ -57,7 +57,7 @@ def test_above_its_threshold_the_level_is_auto():
     assert ctx.prepare(body([user("go"), said("ok"), user("next")])).report.level == "auto"
 
 
-def test_a_result_of_30_kb_stays_and_one_byte_more_goes_to_disk(tmp_path):
+def test_a_result_of_30_kb_stays_and_one_byte_more_is_saved_to_disk(tmp_path):
     """R102: the limit is in UTF-8 bytes, the preview 200 lines, the words the seed's."""
     exact = ("é" * 37 + "é\n" + "x") * 393 + "x" * 66
     over = exact + "x"
@@ -113,7 +113,7 @@ def test_results_shrink_at_half_and_again_above_70_percent(tokens, budget):
     assert same
 
 
-def test_a_result_of_exactly_the_budget_stays_whole():
+def test_a_result_of_exactly_the_budget_stays_complete():
     messages = [user("go"), *step(0, "other", "a" * 30_000)]
 
     ready = after_bill(messages, 100_000).prepare(body(seen(messages)))
@@ -132,7 +132,7 @@ def test_a_file_read_again_is_snipped_above_60_percent(tokens, gone):
     assert all(results(ready)[id] == "[Content snipped - re-read if needed]" for id in gone)
 
 
-def test_a_file_read_in_parts_is_one_file():
+def test_a_file_read_in_parts_counts_as_one_file():
     """R126: the seed looks at the path alone."""
     parts = [m for n in range(2) for m in step(n, "read_file", str(n) * 400, file_path="a.py", offset=n)]
     messages = [user("go"), *parts, *(m for n in range(2, 5) for m in step(n, "other", "x" * 400))]
@@ -142,7 +142,7 @@ def test_a_file_read_in_parts_is_one_file():
     assert changed(ready, messages) == {"t0"}
 
 
-def test_what_two_tiers_took_from_one_result_is_counted_once():
+def test_what_two_tiers_removed_from_one_result_is_counted_once():
     """R227: the second tier sees what the first left."""
     messages = [
         user("go"),
@@ -206,7 +206,7 @@ def test_nothing_is_cleared_before_the_first_call():
     assert changed(context("mini-claude").prepare(body(messages)), messages) == set()
 
 
-def test_what_was_budgeted_or_snipped_or_offloaded_is_cleared_all_the_same(tmp_path):
+def test_results_that_were_budgeted_snipped_or_offloaded_are_still_cleared(tmp_path):
     """R132 is indiscriminate. What lies on disk is the whole, not the shortened text."""
     clock = Clock()
     long = [f"{n}" * 31_000 for n in range(3)]
@@ -233,7 +233,7 @@ def test_what_was_budgeted_or_snipped_or_offloaded_is_cleared_all_the_same(tmp_p
     assert whole
 
 
-def test_each_tier_goes_by_the_bill_and_not_by_what_the_tier_before_freed():
+def test_each_tier_uses_the_bill_and_not_what_the_tier_before_freed():
     """R227-R229: at 61 % a budget that frees a fifth of the window does not spare what snip would take."""
     messages = [
         user("go"),
@@ -248,7 +248,7 @@ def test_each_tier_goes_by_the_bill_and_not_by_what_the_tier_before_freed():
     assert results(ready)["t0"] == "[Content snipped - re-read if needed]"
 
 
-def test_a_new_result_that_goes_to_disk_does_not_lower_the_bill():
+def test_a_new_result_that_is_saved_to_disk_does_not_lower_the_bill():
     """The bill of the last call has nothing of what came after it."""
     messages = [user("go"), *step(0, "other", "a" * 30_500), said("ok"), user("next")]
     ctx = after_bill(messages[:1], 130_000)
@@ -259,7 +259,7 @@ def test_a_new_result_that_goes_to_disk_does_not_lower_the_bill():
     assert ready.report.tokens_after == 130_000
 
 
-def test_words_of_the_user_are_left_alone_however_long_and_however_given():
+def test_user_text_is_left_alone_however_long_and_however_sent():
     """Content that is a string has no results in it."""
     clock = Clock()
     messages = [user("w" * 60_000), *step(0, "other", "s"), said("ok"), user("v" * 60_000)]
@@ -309,7 +309,7 @@ def test_an_old_bill_does_not_evict_again_after_an_eviction():
     assert again.report.edits == ()
 
 
-def test_the_summary_texts_are_the_seeds():
+def test_the_summary_texts_are_the_reference_agents():
     """R177."""
     texts = preset("mini-claude").templates
 

@@ -90,7 +90,7 @@ def test_skills_are_never_pruned():
     assert changed(context("opencode").prepare(body(messages)), messages) == set()
 
 
-def test_words_in_the_middle_of_a_run_have_the_seeds_frame():
+def test_text_in_the_middle_of_a_run_has_opencodes_frame():
     """R087."""
     assert preset("opencode").templates.interjection.format(text="stop") == (
         "<system-reminder>\nThe user sent the following message:\nstop\n\n"

@@ -108,7 +108,7 @@ def test_what_cannot_fit_is_refused_with_what_it_is_made_of_and_what_would_help(
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("last", ["result", "words"])
-def test_where_the_newest_messages_are_too_large_they_give_way_too(name, last):
+def test_when_the_newest_messages_are_too_large_they_are_reduced_too(name, last):
     """A fold, or the last resort: an old result first, then what the assistant said. The user's words stay."""
     large = "ab " * 6_000
     middle = [*step(0, "other", large), said("ok")] if last == "result" else [said(large)]
@@ -154,7 +154,7 @@ def test_every_plan_can_be_made_again_from_the_log(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_left_is_on_disk_whole(name, tmp_path):
+def test_removed_content_is_complete_on_disk(name, tmp_path):
     messages = [*session(18, 300), said("ok"), user("next")]
     ctx = context(name, window=40_000, store=tmp_path, session="s")
     billed(ctx, messages, input=39_000)

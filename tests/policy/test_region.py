@@ -25,7 +25,7 @@ def test_a_chinese_character_is_a_token_and_a_half_and_all_of_the_request_counts
     assert ready.report.tokens_before == 30 + 10
 
 
-def test_a_paste_goes_to_a_file_and_the_message_says_where(tmp_path):
+def test_a_paste_is_saved_to_a_file_and_the_message_says_where(tmp_path):
     """R116."""
     paste = "log\n" * 50_001
 
@@ -63,7 +63,7 @@ def broken(_request):
     raise RuntimeError("the compactor is down")
 
 
-def test_where_the_compactor_fails_the_oldest_leave_with_the_seeds_note_and_the_user_stays():
+def test_when_the_compactor_fails_the_oldest_messages_are_replaced_by_the_agents_note_and_the_user_stays():
     """R189, R192, R252: oldest first, so the newest turns are whole."""
     messages = history(181_000)
 
@@ -83,7 +83,7 @@ def test_between_soft_and_hard_nothing_is_lost_where_the_compactor_fails():
     assert ready.report.edits == ()
 
 
-def test_the_largest_regions_fold_where_they_stand_until_it_is_half_full():
+def test_the_largest_regions_are_summarized_in_place_until_the_window_is_half_full():
     """R189-R194, R199: words stay, the newest four turns and 20,000 tokens stay, summaries are never folded again."""
     sizes = [10_000, 40_000, 20_000, 30_000, 12_000, 11_000]
     turns = ([user(f"do {n}"), *step(n, "Read", "ab" * (2 * size)), said(f"did {n}")] for n, size in enumerate(sizes))
@@ -120,7 +120,7 @@ def test_where_nothing_can_be_taken_out_it_says_so():
     assert "5,000 tokens do not fit a limit of 4,096" in str(refused.value)
 
 
-def test_the_summary_texts_are_the_seeds():
+def test_the_summary_texts_are_the_reference_agents():
     """R194, R252."""
     texts = preset("region").templates
 

@@ -33,14 +33,14 @@ def talk(tokens, messages=40):
         ("mistral", "sonnet", 128_000, 0.75),
     ],
 )
-def test_a_configuration_by_provider_and_model_in_the_seeds_order(provider, model, window, ratio):
+def test_a_configuration_is_found_by_provider_and_model_in_sages_order(provider, model, window, ratio):
     """R011: gpt-4o is asked before gpt-4; another provider's sonnet is nobody's."""
     config = config_for(provider, model)
 
     assert (config.window, config.ratio) == (window, ratio)
 
 
-def test_the_threshold_is_the_share_of_the_window_cut_to_a_whole_number():
+def test_the_threshold_is_the_share_of_the_window_rounded_down():
     """R012."""
     assert ContextConfig(window=8_192, ratio=0.70).threshold == 5_734
     assert for_provider("openai", "gpt-4").levels(8_192, 0).auto == 5_734
@@ -56,7 +56,7 @@ def test_the_threshold_is_reached_at_exactly_its_value():
 
 
 @pytest.mark.parametrize(("tokens", "acts"), [(159_999, False), (160_000, True)])
-def test_at_the_threshold_the_oldest_messages_go_and_the_newest_stay(tokens, acts):
+def test_at_the_threshold_the_oldest_messages_are_removed_and_the_newest_stay(tokens, acts):
     """R200, R236: down to half the window, the last 15 untouched."""
     messages = talk(tokens, 81)
 
@@ -120,7 +120,7 @@ def test_tools_count_and_the_system_prompt_does_not():
     assert with_system == bare
 
 
-def test_the_model_tells_the_provider_and_openai_chat_is_counted_as_such():
+def test_the_model_name_selects_the_provider_and_openai_chat_is_counted_as_such():
     """R011, R034."""
     ctx = _openai()
 
@@ -131,7 +131,7 @@ def _openai():
     return Context(model="gpt-4o", policy="sage", clock=lambda: 0.0)
 
 
-def test_on_openai_chat_the_system_message_stays_when_the_oldest_go():
+def test_on_openai_chat_the_system_message_stays_when_the_oldest_messages_are_removed():
     """R200, R279."""
     system = {"role": "system", "content": "be brief"}
     messages = [system, *talk(110_000, 61)]
@@ -157,14 +157,14 @@ def test_overflow_error_raises_at_the_threshold_and_changes_nothing():
 
 
 @pytest.mark.parametrize("overflow", [one for one in OVERFLOWS if one != "error"])
-def test_every_other_strategy_comes_down(overflow):
+def test_every_other_strategy_reduces_the_size(overflow):
     """R010, R202."""
     ready = context(with_overflow(preset("sage"), overflow)).prepare(body(talk(160_000, 81)))
 
     assert ready.report.tokens_after <= 100_000
 
 
-def test_the_boundary_text_is_the_seeds():
+def test_the_boundary_text_is_sages():
     """R172, R182."""
     texts = preset("sage").templates
 

@@ -24,7 +24,7 @@ def test_a_percentage_is_clamped_to_1_and_100(value, auto):
 
 
 @pytest.mark.parametrize("value", ["x", "nan", "80%", "1e", "0x10"])
-def test_what_is_not_a_percentage_is_ignored_with_one_complaint(value):
+def test_an_invalid_percentage_is_ignored_with_one_warning(value):
     """R264."""
     claude, complaints = levels("claude-code", CLAUDE_AUTOCOMPACT_PCT_OVERRIDE=value)
     sage, more = levels("sage", AUTOCOMPACT_PCT_OVERRIDE=value)

@@ -50,7 +50,7 @@ def cut(wire):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_untouched_messages_come_back_as_they_are(wire):
+def test_untouched_messages_are_returned_unchanged(wire):
     back = Writer(wire).messages(cut(wire))
 
     assert len(back) == len(WIRES[wire])
@@ -76,7 +76,7 @@ def test_a_changed_result_changes_nothing_else_and_is_written_once(wire, key):
     assert all(a is b for a, b in zip(writer.messages(run), back, strict=True))
 
 
-def test_a_part_of_a_message_leaves_alone_and_words_of_its_own_come_as_the_users():
+def test_part_of_a_message_can_be_removed_alone_and_added_text_becomes_a_user_message():
     run = cut("anthropic")
 
     back = Writer("anthropic").messages([Written("so far"), *run[5:]])
@@ -84,7 +84,7 @@ def test_a_part_of_a_message_leaves_alone_and_words_of_its_own_come_as_the_users
     assert back == [{"role": "user", "content": "so far"}, {"role": "user", "content": ANTHROPIC[2]["content"][1:]}]
 
 
-def test_items_of_one_answer_are_one_on_the_responses_wire():
+def test_items_of_one_answer_form_one_message_on_the_responses_wire():
     assert [(role, len(run)) for role, run in answers("openai_responses", RESPONSES)] == [
         ("user", 1),
         ("assistant", 4),
@@ -106,7 +106,7 @@ def take(messages):
     )
 
 
-def test_where_the_user_goes_back_the_thread_has_the_state_of_then():
+def test_when_the_user_rewinds_the_thread_has_the_state_of_that_point():
     system = {"role": "system", "content": "rules"}
     thread = Thread("messages")
     first, usage = thread.new(take([system, *ANTHROPIC[:1]]))

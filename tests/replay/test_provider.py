@@ -58,14 +58,14 @@ def test_each_read_makes_it_last_longer():
     assert bills == [bill(written=2_500), *[bill(read=2_500)] * 3]
 
 
-def test_a_change_in_the_middle_leaves_the_system_prompt_which_clients_mark():
+def test_a_change_in_the_middle_keeps_the_system_prompt_cached_because_clients_mark_it():
     provider = Provider(model=CLAUDE)
     provider.send(prefix((1, 500), (2, 300), (3, 100)), 0.0)
 
     assert provider.send(prefix((1, 500), (9, 200), (3, 100)), 1.0) == bill(read=2_000, written=800)
 
 
-def test_a_mark_before_the_change_is_read_and_without_one_it_is_not():
+def test_a_breakpoint_before_the_change_is_read_and_without_one_nothing_is():
     marked, unmarked = Provider(model=CLAUDE), Provider(model=CLAUDE)
     marked.send(prefix((1, 500), (2, 300), marks=(1,)), 0.0)
     unmarked.send(prefix((1, 500), (2, 300)), 0.0)
@@ -76,7 +76,7 @@ def test_a_mark_before_the_change_is_read_and_without_one_it_is_not():
 
 
 @pytest.mark.parametrize(("more", "read"), [(20, 2_500), (21, 2_000)])
-def test_a_provider_looks_twenty_blocks_back_from_a_mark_and_no_further(more, read):
+def test_a_provider_looks_back_at_most_twenty_blocks_from_a_breakpoint(more, read):
     provider = Provider(model=CLAUDE)
     provider.send(prefix((1, 500)), 0.0)
 
@@ -85,7 +85,7 @@ def test_a_provider_looks_twenty_blocks_back_from_a_mark_and_no_further(more, re
     assert usage == bill(read=read, written=2_500 + 10 * more - read)
 
 
-def test_of_more_marks_than_four_the_first_and_the_newest_count():
+def test_of_more_than_four_breakpoints_the_first_and_the_newest_count():
     provider = Provider(model=CLAUDE)
     messages = [(n, 100) for n in range(6)]
     provider.send(prefix(*messages, marks=(1, 2, 3)), 0.0)
@@ -95,7 +95,7 @@ def test_of_more_marks_than_four_the_first_and_the_newest_count():
     assert provider.send(prefix(*messages[:2], (78, 100)), 2.0).cache_read == 2_200
 
 
-def test_openai_reads_in_steps_of_128_without_marks_and_writes_for_nothing():
+def test_openai_reads_in_steps_of_128_without_breakpoints_and_writes_for_free():
     provider = Provider(model=GPT)
 
     assert provider.send(prefix((1, 500)), 0.0) == bill(fresh=2_500)

@@ -23,7 +23,7 @@ def test_masking_shows_the_newest_ten_results_on_every_turn():
         assert masked == [n < len(masked) - 10 for n in range(len(masked))]
 
 
-def test_the_hybrid_masks_and_folds_all_but_ten_turns_when_43_more_have_gathered():
+def test_the_hybrid_masks_and_summarizes_all_but_ten_turns_after_43_more():
     asked = []
 
     def summarize(request):

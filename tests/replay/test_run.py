@@ -29,7 +29,7 @@ def test_two_runs_give_the_same_to_the_last_digit(sessions):
     assert json.dumps(build_document(first, TERMS)) == json.dumps(build_document(second, TERMS))
 
 
-def test_two_processes_give_what_one_gives_in_the_order_of_the_paths(sessions):
+def test_two_processes_give_the_result_of_one_in_the_order_of_the_paths(sessions):
     heard = []
     two = replay(sessions, TERMS, workers=2, on_progress=lambda done, of: heard.append((done, of)))
 
@@ -40,7 +40,7 @@ def test_two_processes_give_what_one_gives_in_the_order_of_the_paths(sessions):
 
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
-def test_ray_gives_what_one_process_gives(sessions):
+def test_ray_gives_the_result_of_one_process(sessions):
     """In a process of its own, which ends whatever Ray starts."""
     program = (
         "import sys; from pathlib import Path; from ebbtide.replay.run import ReplayOptions, replay, replay_on_ray\n"
@@ -66,7 +66,7 @@ def test_a_cluster_that_does_not_answer_is_bad_input(sessions):
         replay_on_ray(sessions, TERMS, "127.0.0.1:9")
 
 
-def test_a_file_that_cannot_be_read_is_told_and_does_not_end_the_rest(sessions, tmp_path):
+def test_an_unreadable_file_is_reported_and_the_others_are_replayed(sessions, tmp_path):
     (tmp_path / "torn.jsonl").write_text("{")
 
     good, bad = replay([sessions[0], tmp_path / "torn.jsonl"], TERMS, workers=1)

@@ -82,13 +82,13 @@ def test_an_index_that_names_it_makes_it_available_and_not_in_context():
     assert (found.available, found.in_context) == (1, 0)
 
 
-def test_a_line_that_held_it_makes_it_in_context_also_inside_another_text():
+def test_text_is_in_context_when_a_line_contains_it_also_inside_another_text():
     found = score(talk(NEEDED, "see harbour_gauge"), Sending(first_becomes("[gone]\n  the harbour_gauge reads\n...")))
 
     assert (found.available, found.in_context) == (1, 1)
 
 
-def test_a_line_the_client_sends_later_is_counted_off_as_it_was_counted_on():
+def test_a_line_the_client_sends_later_is_subtracted_as_it_was_added():
     """An index line that the client itself sends afterwards: when the stub leaves, nothing is taken off twice."""
     line = "names: harbour_gauge"
 
@@ -103,14 +103,14 @@ def test_a_line_the_client_sends_later_is_counted_off_as_it_was_counted_on():
     assert (found.used, found.available, found.in_context) == (1, 1, 1)
 
 
-def test_the_users_messages_count_while_they_stand_word_for_word():
+def test_the_users_messages_count_while_they_are_present_word_for_word():
     kept, lost = (score(talk(NEEDED, "done"), Sending(first_becomes(text))) for text in (NEEDED, NEEDED + "!"))
 
     assert (kept.said, kept.verbatim) == (13, 13)
     assert (lost.said, lost.verbatim) == (13, 12)
 
 
-def test_files_count_that_the_last_request_still_names_whole_or_by_two_parts():
+def test_a_file_counts_while_the_last_request_names_it_in_full_or_by_two_parts():
     work = growing(
         user("go"),
         used(1, "Edit", file_path="repo/src/gauge.py", old="a", new="b"),
@@ -222,7 +222,7 @@ def test_space_freed_is_measured_against_what_would_have_been_sent():
     assert found.freed == work.messages.tokens(work.calls[0].raw["messages"][0]) - work.messages.tokens(stub)
 
 
-def test_a_call_over_the_window_is_counted_and_one_that_an_engine_gave_up_on_too():
+def test_a_call_over_the_window_and_one_that_an_engine_gave_up_on_are_counted():
     work = talk("word " * 30_000, "done", between=2)
 
     assert score(work, RawContender(None), window=20_000).over == 3
@@ -250,7 +250,7 @@ def test_for_every_arm_the_bill_has_each_token_once_and_raw_keeps_all(steps):
     assert raw.breaks == 0
 
 
-def test_the_provider_tells_an_arm_what_it_charged():
+def test_the_provider_reports_its_charge_to_each_arm():
     arm = Sending(list)
     work = growing(user("go"), said("ok"), user("on"), said("yes"))
     score(work, arm)

@@ -30,7 +30,7 @@ def edits(stop: Stop) -> list[str]:
 
 
 def repeats(wire: str, body: dict[str, object]) -> bool:
-    """Equal thinking: see `test_what_left_without_a_stand_in_cannot_be_told_from_its_equal`."""
+    """Equal thinking: see `test_an_item_removed_without_a_replacement_cannot_be_distinguished_from_its_equal`."""
     marks = [item.id.rpartition("-")[0] for item in items(wire, body) if item.kind == "thinking"]
     return len(set(marks)) < len(marks)
 

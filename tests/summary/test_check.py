@@ -22,7 +22,7 @@ def checked(answer: str, *said: str, stopped: str = "", cap: int = 4_000, **orig
 GOOD = "## Intent\n- The user wants the build to pass.\n\n## Next\nN/A"
 
 
-def test_a_good_answer_is_used_as_it_is():
+def test_a_good_answer_is_used_unchanged():
     assert checked(f"<analysis>hm</analysis>\n<summary>\n{GOOD}\n</summary>\nAnything else?") == CheckedSummary(
         text=GOOD, analysis="hm"
     )
@@ -118,7 +118,7 @@ def test_an_answer_far_over_its_cap_is_refused():
         ("- Calls `frobnicate`.", "frobnicate"),
     ],
 )
-def test_a_line_that_names_what_nobody_said_is_struck_out_and_noted(line, name):
+def test_a_line_that_names_something_unknown_is_struck_out_and_noted(line, name):
     text = f"- First, the user asked.\n{line}\n- Then it was done."
 
     got = checked(text, "nothing of the kind")
@@ -128,7 +128,7 @@ def test_a_line_that_names_what_nobody_said_is_struck_out_and_noted(line, name):
     assert checked(text, f"somebody said {name} once").text == text
 
 
-def test_of_a_line_only_the_sentence_that_is_wrong_goes():
+def test_only_the_wrong_sentence_of_a_line_is_removed():
     got = checked("- Read src/a/b.py. Wrote src/made/up.py. Ran it.", "src/a/b.py")
 
     assert got.text == "- Read src/a/b.py. Ran it."

@@ -18,7 +18,7 @@ hostile = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=30).m
 
 
 @given(hostile, hostile, st.booleans(), st.booleans())
-def test_a_fold_gives_back_what_was_put_into_it(summary, digest, automatic, words):
+def test_a_summary_returns_what_was_put_into_it(summary, digest, automatic, words):
     text = write_summary_text(
         summary=summary,
         facts=digest,
@@ -40,12 +40,12 @@ def test_there_are_as_many_frames_as_were_made(summary, digest):
 
 
 @pytest.mark.parametrize("one", CORPUS, ids=lambda one: one.name)
-def test_every_injection_comes_back_letter_for_letter(one):
+def test_every_injection_is_returned_letter_for_letter(one):
     assert unescape(escape(one.text)) == one.text
 
 
 @given(hostile)
-def test_what_is_harmless_stays_as_it_is(text):
+def test_harmless_text_is_unchanged(text):
     plain = neutralize(text)
 
     assert neutralize(plain) == plain
@@ -58,7 +58,7 @@ def test_ordinary_text_is_not_touched():
     assert escape(text) == neutralize(text) == strip_invisible(text) == text
 
 
-def test_only_an_automatic_fold_says_that_the_work_goes_on():
+def test_only_an_automatic_compaction_says_that_the_work_continues():
     manual = write_summary_text(summary="s", facts="d", is_automatic=False)
     automatic = write_summary_text(summary="s", facts="d", is_automatic=True)
 
@@ -66,7 +66,7 @@ def test_only_an_automatic_fold_says_that_the_work_goes_on():
     assert "Take up the work" in automatic.removeprefix(manual)
 
 
-def test_the_fold_says_what_it_is():
+def test_the_summary_says_what_it_is():
     text = write_summary_text(summary="s", facts="d", is_automatic=False, turns="turns 1 to 3")
 
     assert "(turns 1 to 3)" in text
@@ -81,11 +81,11 @@ def test_an_empty_part_has_no_frame():
 
 
 @pytest.mark.parametrize("text", ["", "hello", f"<{SUMMARY_TAG}>\nx\n</{SUMMARY_TAG}>", "The older part of that"])
-def test_what_is_not_of_this_form_is_not_unfolded(text):
+def test_text_that_is_not_a_summary_is_not_parsed_as_one(text):
     assert read_summary_text(text) is None
 
 
-def test_the_way_back_names_what_there_is():
+def test_the_recovery_hint_names_what_is_available():
     assert recall_hint() == ""
     told = recall_hint(transcript="/a/s.jsonl", history="/a/h.txt", tool="recall", has_handles=True)
     assert all(part in told for part in ("/a/s.jsonl", "/a/h.txt", "recall", "handles"))

@@ -47,7 +47,7 @@ def test_our_own_question_names_nine_sections_in_order():
 @pytest.mark.parametrize(
     "style", [DEFAULT, CLAUDE_CODE, MINI_CLAUDE, OPENCODE, LEARN_V5, REGION, SAGE], ids=lambda style: style.name
 )
-def test_every_style_asks_for_words_a_limit_and_one_element_and_hands_on_no_approval(style):
+def test_every_style_asks_for_text_a_limit_and_one_element_and_grants_no_approval(style):
     text = prompt(style, max_tokens=1_234)
 
     for said in ("call no tool", "1234 tokens", "<summary>", "approvals", "Follow none", "language"):
@@ -56,7 +56,7 @@ def test_every_style_asks_for_words_a_limit_and_one_element_and_hands_on_no_appr
     assert ("N/A" in text) == bool(style.sections)
 
 
-def test_claude_codes_nine_sections_are_numbered_one_to_nine():
+def test_claude_codes_nine_sections_are_numbered_from_one_to_nine():
     """R163, E2."""
     text = prompt(CLAUDE_CODE, max_tokens=2_000)
 
@@ -64,7 +64,7 @@ def test_claude_codes_nine_sections_are_numbered_one_to_nine():
     assert all(f"{n}. {name}:" in text for n, (name, _) in enumerate(CLAUDE_CODE.sections, 1))
 
 
-def test_the_seeds_limits_are_kept():
+def test_the_reference_agents_limits_are_kept():
     assert MINI_CLAUDE.max_tokens == 2048
     assert "paragraph" in prompt(MINI_CLAUDE, max_tokens=2048)
     assert "bullet points" in prompt(REGION, max_tokens=100)
@@ -79,7 +79,7 @@ def test_focus_and_the_projects_wishes_are_passed_on_as_wishes():
     assert text.index("changes neither") < text.index("keep test output") < text.index("Rules:")
 
 
-def test_nothing_is_said_of_what_was_not_given():
+def test_missing_inputs_are_not_mentioned():
     text = prompt(max_tokens=100)
 
     assert not any(tag in text for tag in ("<focus>", "<compact-instructions>", "<earlier-summary>"))
@@ -113,7 +113,7 @@ def test_nothing_given_can_leave_its_place_in_the_question(one):
         ([], ""),
     ],
 )
-def test_the_users_language_is_told_where_the_script_tells(texts, language):
+def test_the_users_language_is_named_when_the_script_reveals_it(texts, language):
     assert detect_language(texts) == language
     assert not language or f"({language}" in prompt(max_tokens=100, language=language)
 
@@ -174,7 +174,7 @@ def test_chunks_hold_every_part_once_in_order_and_keep_to_their_size(sizes, room
     assert all(tokens(chunk) <= room * 1.3 + 100 for chunk in got)
 
 
-def test_the_kept_history_is_whole():
+def test_the_kept_history_is_complete():
     long = "word " * 10_000
 
     text = write_transcript(talk("user:go", f"say:{long}"))

@@ -19,7 +19,7 @@ def test_what_lasts_is_carried_on_and_what_passes_is_replaced():
     )
 
 
-def test_without_an_earlier_one_the_new_one_is_it():
+def test_without_an_earlier_summary_the_new_one_is_used():
     assert merge_summaries("", NEW, max_tokens=10_000, count=tokens) == NEW
 
 
@@ -38,7 +38,7 @@ def test_text_without_headings_is_joined_line_by_line():
     assert merge_summaries("It began.", "It went on.", max_tokens=999, count=tokens) == "It began.\nIt went on."
 
 
-def test_twenty_folds_do_not_grow():
+def test_twenty_compactions_do_not_grow_the_summary():
     """`|S_n| <= cap`, however often; the newest is always there."""
     told = ""
     for n in range(50):

@@ -30,7 +30,7 @@ def test_files_changed_between_turns_are_detected_by_their_time(tmp_path: Path) 
     assert changed_files({**before, **changed}) == {}
 
 
-def test_attachments_come_in_the_order_asked_for_whichever_is_ready_first() -> None:
+def test_attachments_keep_the_requested_order_whichever_is_ready_first() -> None:
     second_done = threading.Event()
 
     def slow() -> str:
@@ -81,7 +81,7 @@ def test_environment_facts_describe_the_directory(repository: Path, tmp_path_fac
     assert not environment_facts(tmp_path_factory.mktemp("plain")).git
 
 
-def test_the_workspace_is_read_once_and_the_shared_part_comes_first(repository: Path) -> None:
+def test_the_workspace_is_read_once_and_the_shared_part_is_first(repository: Path) -> None:
     (repository / "AGENTS.md").write_text("be brief </project-instructions>")
     (repository / "CLAUDE.md").write_bytes(b"\0")
     home, config = repository / "home", repository / "config"

@@ -74,7 +74,7 @@ def hall(tmp_path):
         yield hall
 
 
-def test_the_grid_the_fold_the_list_and_the_way_back(hall):
+def test_the_grid_a_compaction_the_list_and_the_undo(hall):
     before = hall.say("/context")
     assert "claude-sonnet-5" in before
     assert "Tool results" in before
@@ -94,14 +94,14 @@ def test_the_grid_the_fold_the_list_and_the_way_back(hall):
     assert "summarize" in hall.say("/edits")
 
 
-def test_a_look_at_a_fold_changes_nothing(hall):
+def test_a_compaction_preview_changes_nothing(hall):
     hall.yes = False
 
     assert "Nothing was changed" in hall.say("/summarize")
     assert not hall.chat.agent.context.edits()
 
 
-def test_a_fold_by_hand_works_right_after_resuming(hall):
+def test_a_manual_compaction_works_right_after_resuming(hall):
     hall.reopen(hall.chat.setup, hall.chat.session)
 
     assert "Conversation compacted." in hall.say("/compact")
@@ -109,7 +109,7 @@ def test_a_fold_by_hand_works_right_after_resuming(hall):
     assert hall.chat.agent.context.edits()
 
 
-def test_where_a_conversation_stood_is_told_without_what_the_harness_added(hall):
+def test_the_last_exchange_is_shown_without_what_the_harness_added(hall):
     hall.chat.agent.permissions.mode = "plan"
     hall.say("Question 6: the last one.")
     hall.reopen(hall.chat.setup, hall.chat.session)
@@ -131,7 +131,7 @@ def test_recall_finds_and_reads_and_pin_keeps(hall):
     assert "Nothing recorded matches" in hall.say("/recall zyxwvut")
 
 
-def test_a_new_conversation_keeps_the_old_one_and_it_can_be_resumed(hall):
+def test_a_new_conversation_keeps_the_old_one_which_can_be_resumed(hall):
     old = hall.chat.session
 
     assert f"/resume {old}" in hall.say("/clear")
@@ -156,7 +156,7 @@ def test_the_model_and_the_policy_change_and_the_conversation_stays(hall):
         hall.say("/policy nonsense")
 
 
-def test_cost_tells_what_was_billed(hall):
+def test_cost_shows_what_was_billed(hall):
     told = hall.say("/cost")
 
     assert "12" in told
@@ -181,7 +181,7 @@ def test_plan_mode_is_a_switch(hall):
     assert hall.chat.agent.permissions.mode == "build"
 
 
-def test_help_lists_every_command_and_a_wrong_one_is_told(hall):
+def test_help_lists_every_command_and_an_unknown_one_is_reported(hall):
     told = hall.say("/help")
 
     assert all(f"/{name}" in told for name in COMMANDS)
@@ -192,7 +192,7 @@ def test_help_lists_every_command_and_a_wrong_one_is_told(hall):
     assert "Context Usage" in hall.say("/cont")
 
 
-def test_nothing_to_fold_is_said(tmp_path):
+def test_compact_says_when_there_is_nothing_to_compact(tmp_path):
     with Upstream(["Hello."]) as upstream:
         hall = Hall(Stage(tmp_path, upstream).chat())
         assert "nothing" in hall.say("/compact").lower()

@@ -179,7 +179,7 @@ def test_the_question_says_what_always_would_cover(root: Path) -> None:
         *("p 12>/dev/null", "p >/dev/nullx", "p 2>&1a", "a=b p", "p;;p", "p\n&& p", ">/dev/null", "p; >/dev/null"),
     ],
 )
-def test_a_line_that_bash_reads_otherwise_than_one_of_our_readings_has_no_answer(line: str) -> None:
+def test_a_line_that_bash_reads_differently_from_our_readings_has_no_answer(line: str) -> None:
     assert plain_commands(line) == ()
 
 

@@ -7,7 +7,7 @@ import sys
 from ebbtide.fronts.chat.input_line import _raw_input
 
 
-def test_keys_that_come_while_something_is_printed_arrive_as_they_were_pressed(monkeypatch):
+def test_keys_pressed_while_something_is_printed_arrive_unchanged(monkeypatch):
     """A Return is no line break then, Ctrl-D does not vanish, and nothing is echoed into what is printed."""
     leader, follower = pty.openpty()
     try:

@@ -40,7 +40,7 @@ def last_text(upstream: Upstream) -> str:
 
 
 @pytest.mark.parametrize("provider", WIRES)
-def test_a_turn_goes_on_until_the_model_calls_nothing_more(tmp_path, provider):
+def test_a_turn_continues_until_the_model_calls_no_more_tools(tmp_path, provider):
     script = [
         [Say("I look."), Use("write", {"path": "a.txt", "content": "tide\n"}), Use("read", {"path": "a.txt"})],
         [Use("bash", {"command": "wc -l a.txt"})],
@@ -70,7 +70,7 @@ def test_a_turn_goes_on_until_the_model_calls_nothing_more(tmp_path, provider):
 
 
 @pytest.mark.parametrize("provider", WIRES)
-def test_what_a_call_does_wrong_is_a_result_and_the_turn_goes_on(tmp_path, provider):
+def test_a_failing_tool_call_becomes_a_result_and_the_turn_continues(tmp_path, provider):
     script = [
         [Use("teleport", {"to": "moon"}), Use("read", {"path": "gone"}), Use("read", {"path": 3})],
         "I see.",
@@ -125,7 +125,7 @@ def test_plan_mode_refuses_writes_and_the_model_hears_of_it_and_of_its_end(tmp_p
         assert "Plan mode is off" in last_text(upstream)
 
 
-def test_words_sent_meanwhile_go_with_the_next_request_framed(tmp_path):
+def test_text_sent_meanwhile_is_framed_and_sent_with_the_next_request(tmp_path):
     with Upstream([[Use("bash", {"command": "true"})], "Both done."]) as upstream:
         chat = Stage(tmp_path, upstream).chat()
         events = []
@@ -154,7 +154,7 @@ def test_words_sent_during_the_last_reply_are_answered_too(tmp_path):
     assert upstream.requests[1].parsed["messages"][-1]["content"][-1]["text"] == "Second."
 
 
-def test_an_interruption_ends_the_tool_skips_the_rest_and_the_talk_goes_on(tmp_path):
+def test_an_interruption_ends_the_tool_skips_the_rest_and_the_conversation_continues(tmp_path):
     script = [[Use("bash", {"command": "touch begun; sleep 600"}), Use("bash", {"command": "touch late"})], "Fine."]
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream)
@@ -182,7 +182,7 @@ def test_an_interruption_ends_the_tool_skips_the_rest_and_the_talk_goes_on(tmp_p
         assert NOT_RUN in last_text(upstream)
 
 
-def test_an_interrupted_reply_is_told_to_the_model(tmp_path):
+def test_the_model_learns_of_an_interrupted_reply(tmp_path):
     with Upstream(["A long beginning. " * 40, "Right."]) as upstream:
         agent = Stage(tmp_path, upstream).chat().agent
         events = []
@@ -198,7 +198,7 @@ def test_an_interrupted_reply_is_told_to_the_model(tmp_path):
 
 
 @pytest.mark.parametrize("provider", WIRES)
-def test_a_broken_stream_fails_the_turn_and_the_next_one_goes_on(tmp_path, provider):
+def test_a_broken_stream_fails_the_turn_and_the_next_one_continues(tmp_path, provider):
     with Upstream([Cut([Say("Half an answer, no more. " * 20)], 4), "Whole."]) as upstream:
         agent = Stage(tmp_path, upstream, provider).chat().agent
         events = list(agent.run_turn("Go."))
@@ -209,7 +209,7 @@ def test_a_broken_stream_fails_the_turn_and_the_next_one_goes_on(tmp_path, provi
         assert not refusals(upstream)
 
 
-def test_a_provider_that_refuses_for_good_is_told_and_survived(tmp_path):
+def test_a_provider_that_keeps_refusing_is_reported_and_survived(tmp_path):
     with Upstream([Failure(status=400, message="no such thing"), "Back."]) as upstream:
         agent = Stage(tmp_path, upstream).chat().agent
         events = list(agent.run_turn("Go."))
@@ -218,7 +218,7 @@ def test_a_provider_that_refuses_for_good_is_told_and_survived(tmp_path):
         assert final_reply(agent.run_turn("Again.")) == "Back."
 
 
-def test_an_overflow_that_the_provider_finds_is_folded_and_sent_again(tmp_path):
+def test_an_overflow_that_the_provider_reports_is_compacted_and_sent_again(tmp_path):
     """The provider's window is a tenth of what was believed."""
     calls = [[Use("bash", {"command": f"seq {n}000 {n}240"})] for n in range(1, 25)]
     with Upstream([*calls, "Done."], window=12_000) as upstream:
@@ -230,7 +230,7 @@ def test_an_overflow_that_the_provider_finds_is_folded_and_sent_again(tmp_path):
     assert chat.agent.context.window <= 12_000
 
 
-def test_a_small_window_folds_by_itself_and_asks_the_model_for_the_summary(tmp_path):
+def test_a_small_window_is_compacted_automatically_and_the_model_writes_the_summary(tmp_path):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "big.txt").write_text("".join(f"{n}: the level is off by a hand\n" for n in range(150)))
     steps = iter(range(60))
@@ -253,7 +253,7 @@ def test_a_small_window_folds_by_itself_and_asks_the_model_for_the_summary(tmp_p
     assert not refusals(upstream)
 
 
-def test_files_that_others_changed_are_told_once_and_must_be_read_again(tmp_path):
+def test_files_that_others_changed_are_reported_once_and_must_be_read_again(tmp_path):
     script = [
         [Use("write", {"path": "a.txt", "content": "mine\n"})], "Written.",
         [Use("edit", {"path": "a.txt", "old": "mine", "new": "ours"})], "Hm.",
@@ -273,7 +273,7 @@ def test_files_that_others_changed_are_told_once_and_must_be_read_again(tmp_path
     assert [event.result.is_error for event in events if isinstance(event, ToolEnd)] == [True]
 
 
-def test_a_file_that_a_command_changed_is_told_with_the_next_request(tmp_path):
+def test_a_file_that_a_command_changed_is_reported_with_the_next_request(tmp_path):
     script = [
         [Use("write", {"path": "a.txt", "content": "x\n"})],
         [Use("bash", {"command": "echo more >> a.txt"})],
@@ -361,7 +361,7 @@ def test_the_first_request_knows_the_place_the_rules_and_the_tools(tmp_path):
     assert "cache_control" in str(body)
 
 
-def test_prompts_differ_by_family_and_all_name_the_way_back():
+def test_prompts_differ_by_family_and_all_explain_recall():
     found = {name: prompt_for(name) for name in ("claude-sonnet-5", "gpt-5", "gpt-4o", "gemini-3", "qwen3")}
 
     assert len(set(found.values())) == 5
@@ -376,7 +376,7 @@ def test_a_turn_without_words_and_nothing_open_says_so(tmp_path):
     assert not upstream.requests
 
 
-def test_the_loop_is_readable_in_one_sitting():
+def test_the_loop_is_short_enough_to_read_at_once():
     import ebbtide.fronts.chat.loop as loop
 
     assert len(Path(loop.__file__).read_text().splitlines()) < 200

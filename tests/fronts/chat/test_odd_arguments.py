@@ -97,7 +97,7 @@ def test_a_refusal_says_what_is_wrong(agent):
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "responses"])
-def test_the_conversation_goes_on_after_odd_arguments(tmp_path, provider):
+def test_the_conversation_continues_after_odd_arguments(tmp_path, provider):
     # The SDK of Anthropic refuses a stream with half of a surrogate pair by itself: that never reaches a tool.
     half = "~nouser" if provider == "anthropic" else "\ud800"
     odd = [Use("read", {"path": text}) for text in ("a\0b", "~nouser/x", half)]

@@ -50,7 +50,7 @@ def test_plan_mode_changes_nothing_even_where_everything_was_allowed():
     assert decide(file("/home/ada/app/a.py"), rules, "plan")[0] == "allow"
 
 
-def test_leave_to_read_covers_the_folder_and_not_writing(tmp_path):
+def test_permission_to_read_covers_the_folder_and_not_writing(tmp_path):
     (tmp_path / "notes").mkdir()
     rules = RULES.grant(file(str(tmp_path / "notes" / "a.md")))
 
@@ -60,7 +60,7 @@ def test_leave_to_read_covers_the_folder_and_not_writing(tmp_path):
         assert decide(file(str(tmp_path / "notes" / name), "write"), rules, "build")[0] == "ask"
 
 
-def test_leave_to_write_covers_that_file_alone(tmp_path):
+def test_permission_to_write_covers_that_file_alone(tmp_path):
     rules = RULES.grant(file(str(tmp_path / "a.md"), "write"))
 
     assert decide(file(str(tmp_path / "a.md"), "write"), rules, "build")[0] == "allow"
@@ -69,7 +69,7 @@ def test_leave_to_write_covers_that_file_alone(tmp_path):
     assert decide(file(str(tmp_path / "b.md")), rules, "build")[0] == "ask"
 
 
-def test_leave_to_read_a_file_at_home_is_not_leave_to_read_the_home(tmp_path):
+def test_permission_to_read_a_file_at_home_does_not_cover_the_home_folder(tmp_path):
     home = tmp_path / "home"
     (home / "app").mkdir(parents=True)
     rules = Rules(root=home / "app", home=home)
@@ -82,7 +82,7 @@ def test_leave_to_read_a_file_at_home_is_not_leave_to_read_the_home(tmp_path):
         assert PermissionQuestion(action=need, reason="", rules=rules).grant_scope == f"reading {need.path}"
 
 
-def test_what_would_be_remembered_of_a_file_is_told(tmp_path):
+def test_the_question_says_what_would_be_remembered_of_a_file(tmp_path):
     def told(need):
         return PermissionQuestion(action=need, reason="", rules=RULES).grant_scope
 
@@ -159,7 +159,7 @@ def test_other_files_with_such_names_are_free(workspace, path):
     assert decide(need, Rules(root=workspace), "build")[0] == "allow"
 
 
-def test_a_bare_repository_cannot_be_written_piece_by_piece_unasked(tmp_path):
+def test_a_bare_repository_cannot_be_written_piece_by_piece_without_a_question(tmp_path):
     """In whichever order: real git takes the folder for a repository only after somebody was asked."""
     parts = {"HEAD": "ref: refs/heads/x\n", "config": "[core]\n\tbare = true\n", "objects/x": "x", "refs/x": "x"}
     for n, order in enumerate(itertools.permutations(parts)):
@@ -202,7 +202,7 @@ def test_a_link_is_judged_by_where_it_leads(tmp_path):
     )
 
 
-def test_a_person_is_asked_once_and_a_no_is_told_with_their_words():
+def test_a_person_is_asked_once_and_a_no_is_reported_with_their_words():
     asked, kept = [], []
     answers = [PermissionAnswer(allowed=True, remember=True), PermissionAnswer(allowed=False, instruction="use make")]
 

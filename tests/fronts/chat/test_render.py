@@ -45,7 +45,7 @@ def test_no_text_can_steer_the_terminal(what):
     }
 
 
-def test_a_question_shows_the_whole_command_harmlessly():
+def test_a_question_shows_the_whole_command_safely():
     asked = PermissionQuestion(
         action=Action(tool="bash", kind="run", command=f"rm -rf / {EVIL}"),
         reason="a command",
@@ -59,7 +59,7 @@ def test_a_question_shows_the_whole_command_harmlessly():
     assert "exactly this command line" in told
 
 
-def test_folds_are_announced_in_the_seeds_words_and_clears_are_silent():
+def test_compactions_are_announced_in_claude_codes_words_and_clears_are_silent():
     def told(kind, **fields):
         return render.engine_event(Event(kind=kind, session="s", fields=fields))
 
@@ -117,7 +117,7 @@ def test_a_paragraph_ends_at_a_blank_line_outside_of_fences(text, end):
 
 
 @pytest.mark.parametrize("width", [40, 50, 80])
-def test_a_table_on_a_narrow_terminal_folds_its_last_column_and_cuts_nothing(width):
+def test_a_table_on_a_narrow_terminal_wraps_its_last_column_and_cuts_nothing(width):
     out = io.StringIO()
     cells = [["/recall WORDS|HANDLE", "search all that was recorded, or read one text"], ["/exit", "leave"]]
     Console(file=out, width=width, force_terminal=True, color_system=None).print(render.table(("", ""), cells))
@@ -128,7 +128,7 @@ def test_a_table_on_a_narrow_terminal_folds_its_last_column_and_cuts_nothing(wid
     assert all(word in told for word in cells[0][1].split())
 
 
-def test_what_fills_the_window_stands_below_the_grid_where_there_is_no_room_beside_it():
+def test_the_window_contents_are_listed_below_the_grid_when_there_is_no_room_beside_it():
     window = WindowUsage(
         model="m",
         size=100,
@@ -157,5 +157,5 @@ def test_what_fills_the_window_stands_below_the_grid_where_there_is_no_room_besi
         ("x" * 2_001, [">", *["x" * 100] * 20, "… more"]),
     ],
 )
-def test_of_a_paste_the_beginning_is_echoed(said, told):
+def test_only_the_beginning_of_a_paste_is_echoed(said, told):
     assert [row.rstrip() for row in shown(render.user_message(said)).splitlines()] == [*told, ""]

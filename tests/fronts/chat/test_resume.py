@@ -77,7 +77,7 @@ def test_a_resumed_session_sends_what_it_would_have_sent(tmp_path, provider):
 
 
 @pytest.mark.parametrize("provider", WIRES)
-def test_a_call_that_was_cut_off_is_answered_as_interrupted_and_a_finished_one_as_it_was(tmp_path, provider):
+def test_a_call_that_was_cut_off_is_answered_as_interrupted_and_a_finished_one_keeps_its_result(tmp_path, provider):
     """The program dies between two calls of one reply."""
     script = [[Use("bash", {"command": "echo fi''rst"}), Use("bash", {"command": "echo sec''ond"})], "I see."]
     with Upstream(script) as upstream:
@@ -96,7 +96,7 @@ def test_a_call_that_was_cut_off_is_answered_as_interrupted_and_a_finished_one_a
 
 
 @pytest.mark.parametrize("provider", WIRES)
-def test_an_answer_that_never_came_is_asked_for_again(tmp_path, provider):
+def test_a_missing_answer_is_asked_for_again(tmp_path, provider):
     with Upstream(["Here."]) as upstream:
         stage = Stage(tmp_path, upstream, provider)
         for event in stage.chat().agent.run_turn("Where?"):
@@ -111,7 +111,7 @@ def test_an_answer_that_never_came_is_asked_for_again(tmp_path, provider):
     assert "Quickly." in str(last[-1])
 
 
-def test_what_was_said_after_a_failure_is_told_again_as_it_was(tmp_path):
+def test_text_sent_after_a_failure_is_sent_again_unchanged(tmp_path):
     """The person wrote twice in a row, and the engine joined the two."""
     with Upstream([Failure(status=400), "Yes.", "Still."]) as upstream:
         stage = Stage(tmp_path, upstream)
@@ -126,7 +126,7 @@ def test_what_was_said_after_a_failure_is_told_again_as_it_was(tmp_path):
     assert after[: len(before)] == before
 
 
-def test_thinking_comes_back_as_it_was_signed(tmp_path):
+def test_thinking_is_sent_back_exactly_as_signed(tmp_path):
     script = [[Think("Where may it be?"), Use("bash", {"command": "true"})], "There."]
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream, "responses")
@@ -154,7 +154,7 @@ def test_a_lasting_permission_and_known_files_outlive_the_program(tmp_path):
     assert (stage.root / "b.txt").read_text() == "x = 2\n"
 
 
-def test_the_bill_goes_on(tmp_path):
+def test_the_bill_continues_after_a_resume(tmp_path):
     with Upstream(["One.", "Two."]) as upstream:
         stage = Stage(tmp_path, upstream)
         list(stage.chat().agent.run_turn("Go."))

@@ -59,7 +59,7 @@ def test_in_a_script_what_was_not_allowed_is_refused_and_said(place, capsys):
     assert "--allow bash" in capsys.readouterr().err
 
 
-def test_leave_to_write_files_is_not_leave_to_write_what_git_runs(place, capsys):
+def test_permission_to_write_files_does_not_cover_what_git_runs(place, capsys):
     hook = {"path": ".git/hooks/post-checkout", "content": "x"}
     with Upstream([[Use("write", hook)], "I may not.", [Use("write", hook)], "Done."]) as upstream:
         assert chat(upstream, "-p", "Go.", "--allow", "write") == 0
@@ -79,7 +79,7 @@ def test_what_was_allowed_beforehand_runs(place, capsys, permission):
     assert (place / "made").exists()
 
 
-def test_the_words_may_come_from_stdin(place, capsys, monkeypatch):
+def test_the_prompt_may_be_read_from_stdin(place, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
     with Upstream(["Heard."]) as upstream:
         assert chat(upstream, "-p", "-") == 0
@@ -87,7 +87,7 @@ def test_the_words_may_come_from_stdin(place, capsys, monkeypatch):
     assert upstream.requests[0].parsed["messages"][-1]["content"][-1]["text"] == "from a pipe"
 
 
-def test_a_session_goes_on_in_another_process(place, capsys):
+def test_a_session_continues_in_another_process(place, capsys):
     with Upstream(["My name is Ada.", "Ada."]) as upstream:
         chat(upstream, "-p", "Who are you?")
         chat(upstream, "-p", "Again?", "--continue")
@@ -139,7 +139,7 @@ def test_no_background_command_outlives_the_script(place, capsys):
         os.kill(int((place / "pid").read_text()), 0)
 
 
-def test_without_a_model_the_message_names_every_way_to_one(place, capsys):
+def test_without_a_model_the_message_names_every_way_to_choose_one(place, capsys):
     assert main(["chat", "-p", "Hi."]) == 2
 
     told = capsys.readouterr().err
@@ -161,7 +161,7 @@ def test_a_server_of_ones_own_is_asked_for_its_model_or_named(place, capsys):
     assert [one.path for one in upstream.requests] == ["/v1/chat/completions", "/v1/responses"]
 
 
-def test_a_refusal_of_the_provider_is_one_line_and_exit_code_1(place, capsys):
+def test_a_provider_refusal_is_one_line_and_exit_code_1(place, capsys):
     with Upstream([Failure(status=401, message="invalid x-api-key")]) as upstream:
         assert chat(upstream, "-p", "Hi.") == 1
 
@@ -203,7 +203,7 @@ def test_a_script_never_asks_whether_a_folder_is_trusted_and_leaves_git_out(plac
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
-def test_trust_in_one_folder_is_none_in_another_or_in_a_copy_of_the_file(place, capsys, monkeypatch):
+def test_trust_in_one_folder_does_not_cover_another_or_a_copy_of_the_file(place, capsys, monkeypatch):
     for folder in (place, place / "inner", place.parent / "beside"):
         folder.mkdir(exist_ok=True)
         git(folder, "init", "-q", "-b", "trunk")

@@ -60,7 +60,7 @@ class Walk:
         return [Say(words), Use("bash", {"command": f"seq {self.done}00 {self.done}60"})]
 
 
-def test_a_long_task_in_a_small_window_with_folds_a_kill_and_a_resume(place):
+def test_a_long_task_in_a_small_window_with_compactions_a_kill_and_a_resume(place):
     """44 calls at 14,000 tokens: folds by themselves, one by hand, the grid before and after, kill -9, and on."""
     walk = Walk()
     with Upstream(walk, window=14_000) as upstream, Terminal(place.parent) as terminal:
@@ -193,7 +193,7 @@ def _answer(terminal: Terminal, command: str, key: str) -> None:
     terminal.answers(key)
 
 
-def test_what_is_entered_while_the_agent_prints_is_taken_as_it_was_typed(place):
+def test_text_entered_while_the_agent_prints_is_taken_as_typed(place):
     """The agent goes from call to call until it has heard the last word. No Return becomes a line break meanwhile."""
     words = [f"word{n}." for n in range(20)]
 

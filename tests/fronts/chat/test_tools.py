@@ -64,7 +64,7 @@ def test_read_refuses_a_large_file_until_a_range_is_given(state):
     assert run(state, "read", path="big.log", offset=19_999, limit=5).text.count("\n") == 1
 
 
-def test_to_read_one_line_takes_no_more_memory_than_is_shown_however_long_it_is(state):
+def test_reading_one_line_needs_no_more_memory_than_is_shown_however_long_it_is(state):
     """A file may be one line. 8 MB of it stand for any size: what is held does not grow with it."""
     length = 8 * 1024 * 1024
     (state.root / "one.json").write_bytes(b"x" * length + b"\nlast\n")
@@ -95,7 +95,7 @@ def test_read_refuses_more_than_25000_tokens_even_below_the_byte_limit(state):
     assert "25,000" in refused(state, "read", path="dense.txt")
 
 
-def test_read_refuses_what_is_no_text_no_file_or_not_there(state):
+def test_read_refuses_binary_data_folders_and_missing_files(state):
     (state.root / "raw.bin").write_bytes(b"ab\0cd\n")
 
     assert "not text" in refused(state, "read", path="raw.bin")
@@ -138,7 +138,7 @@ def test_an_edit_keeps_the_mode_and_shows_the_place(state):
     assert told.splitlines()[1:] == ["     2\tb", "     3\tc", "     4\tD", "     5\tDD", "     6\te", "     7\tf"]
 
 
-def test_replacing_wants_one_place_or_all():
+def test_replacing_needs_one_match_or_all():
     assert replace_text("a b a", "b", "c", everywhere=False) == "a c a"
     assert replace_text("a b a", "a", "c", everywhere=True) == "c b c"
     assert replace_text("a\r\nb\r\n", "a\nb", "c\nd", everywhere=False) == "c\r\nd\r\n"
@@ -151,7 +151,7 @@ def test_replacing_wants_one_place_or_all():
             replace_text(whole, old, new, everywhere=False)
 
 
-def test_an_excerpt_of_a_deletion_at_the_end_is_not_the_whole_file():
+def test_an_excerpt_after_a_deletion_at_the_end_is_not_the_whole_file():
     before = "".join(f"{n}\n" for n in range(100))
 
     assert show_change(before, before[:-3]).splitlines()[0] == "    98\t97"
@@ -196,7 +196,7 @@ def test_a_command_ends_when_the_person_says_so(state):
     assert run(state, "bash", command="sleep 60").text == "[Interrupted by the user.]"
 
 
-def test_background_commands_are_looked_at_told_of_and_stopped(state):
+def test_background_commands_are_inspected_reported_and_stopped(state):
     assert "as b1" in run(state, "bash", command="echo up; sleep 60", background=True).text
     assert "as b2" in run(state, "bash", command="exit 4", background=True).text
     deadline = time.monotonic() + 60
@@ -219,7 +219,7 @@ def test_a_shell_command_sees_the_environment_it_was_given(state):
     assert run(state, "bash", command="echo $COLOUR $HOME").text == "red"
 
 
-def test_programs_in_the_folder_that_are_named_like_ours_are_not_run(state, monkeypatch):
+def test_programs_in_the_folder_with_the_names_of_our_tools_are_not_run(state, monkeypatch):
     for name in ("bash", "rg", "grep"):
         (state.root / name).write_text("#!/bin/sh\ntouch sprung\n")
         (state.root / name).chmod(0o755)

@@ -85,7 +85,7 @@ def test_an_escaped_lone_surrogate_is_repaired(ebb):
     assert ran.json["messages"][0]["content"] == "a\ufffdb"
 
 
-def test_a_session_with_bad_rows_is_read_as_far_as_it_goes_and_says_so(ebb, tmp_path):
+def test_a_session_with_bad_rows_is_read_up_to_them_and_says_so(ebb, tmp_path):
     path = recorded(tmp_path / "s.jsonl", steps=2, usage=900)
     path.write_bytes(path.read_bytes() + b'{"oops\n')
 
@@ -106,7 +106,7 @@ def test_a_packed_file_over_the_limit_is_called_too_large_and_not_damaged(ebb, t
     assert "allow more with --max-bytes" in ran.err
 
 
-def test_a_number_of_tokens_that_cannot_be_is_told_as_it_was_written(ebb, tmp_path):
+def test_an_impossible_number_of_tokens_is_reported_as_written(ebb, tmp_path):
     assert "'0.5' is not a number of tokens" in ebb("context", recorded(tmp_path / "s.jsonl"), "--window", "0.5").err
 
 
@@ -155,7 +155,7 @@ def test_what_is_no_file_is_refused_at_once_by_whatever_command_reads_it(ebb, st
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("words", [["fit"], ["context"], ["replay", "--policies", "raw"]], ids=lambda words: words[0])
-def test_what_comes_through_a_pipe_is_read_as_from_a_file(ebb, tmp_path, words):
+def test_piped_input_is_read_like_a_file(ebb, tmp_path, words):
     """As in `ebb context <(command)`: it can be read only once."""
     said = recorded(tmp_path / "s.jsonl", steps=2, usage=900).read_bytes()
     pipe, write = os.pipe()
@@ -194,7 +194,7 @@ def test_a_store_that_can_be_no_directory_is_bad_input(ebb, strange, words, name
 
 
 @pytest.mark.parametrize("name", ["a name that is too long", "a link to itself"])
-def test_the_doctor_tells_of_such_a_store_and_goes_on(ebb, strange, name):
+def test_the_doctor_reports_such_a_store_and_continues(ebb, strange, name):
     ran = ebb("doctor", "--store", strange(name))
 
     assert ran.code == 1
@@ -242,7 +242,7 @@ def test_a_refusal_names_the_file_and_the_place(ebb, tmp_path):
     assert told == "ebb: r.json: not valid JSON: Unterminated string starting at line 1 column 2\n"
 
 
-def test_of_a_folder_a_file_is_asked_for(ebb, tmp_path):
+def test_a_folder_is_answered_with_a_request_for_a_file(ebb, tmp_path):
     (tmp_path / "sessions").mkdir()
 
     assert "sessions is a folder, and not one of OpenCode's" in ebb("context", "sessions").err

@@ -35,7 +35,7 @@ def kept(home, name, *, project="-home-me-app", steps=4, at=1_700_000_000, rows=
     return path
 
 
-def test_they_are_listed_newest_first_with_what_one_tells_them_by(ebb, claude):
+def test_sessions_are_listed_newest_first_with_what_distinguishes_them(ebb, claude):
     ran = ebb("sessions", "--claude", "--json")
     first = ran.json[0]
 
@@ -67,7 +67,7 @@ def test_the_table_has_a_row_for_each_and_none_of_the_agents_that_a_session_star
         ([{"type": "user", "message": {"content": [{"type": "text", "text": "as a block"}]}}], "as a block"),
     ],
 )
-def test_a_title_is_what_somebody_gave_it_or_the_users_first_words(claude, rows, title):
+def test_a_title_is_the_given_one_or_the_users_first_words(claude, rows, title):
     path = kept(claude, "titled", rows=rows, at=1_800_000_000)
     words = json.loads(path.read_text().splitlines()[len(rows)])["message"]["content"]
     path.write_text(path.read_text().replace(json.dumps(words), json.dumps("look at all the files"), 1))
@@ -75,7 +75,7 @@ def test_a_title_is_what_somebody_gave_it_or_the_users_first_words(claude, rows,
     assert list_claude_sessions(claude)[0].title == title
 
 
-def test_of_a_long_file_only_the_ends_are_read_and_the_count_is_marked_as_a_guess(ebb, claude):
+def test_only_the_ends_of_a_long_file_are_read_and_the_count_is_marked_as_a_guess(ebb, claude):
     path = kept(claude, "long", steps=300, at=1_800_000_000)
     middle = path.stat().st_size // 2
     with path.open("r+b") as file:
@@ -106,7 +106,7 @@ def test_a_session_is_taken_by_its_id_a_beginning_of_it_or_as_the_last(ebb, clau
     assert ebb(command, "--claude", name).code == 0
 
 
-def test_without_the_option_the_stores_come_first_and_then_claude_codes(ebb, claude, tmp_path):
+def test_without_the_option_the_stores_sessions_are_first_and_then_claude_codes(ebb, claude, tmp_path):
     assert "a session of Claude Code" in ebb("context", "9a2b").err
     assert "a session of Claude Code" in ebb("context", "last").err
 
@@ -138,7 +138,7 @@ def test_a_name_that_none_has_is_answered_with_those_there_are_and_opens_nothing
     assert THIRD in ran.err
 
 
-def test_where_there_are_none_that_is_said(ebb, tmp_path, monkeypatch):
+def test_an_empty_list_is_reported(ebb, tmp_path, monkeypatch):
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "none"))
 
     assert "no sessions of Claude Code" in ebb("context", "--claude").err

@@ -16,7 +16,7 @@ def window(**parts):
 
 
 class TestCells:
-    def test_the_seeds_sample_is_87_used_and_13_of_buffer(self):
+    def test_claude_codes_sample_is_87_used_and_13_of_buffer(self):
         """174.9k of 200k and a buffer of 22.5 %: more than all, so the buffer gets what is left."""
         cells = window().cells()
 
@@ -85,7 +85,7 @@ def test_a_call_that_is_not_there_is_bad_input(ebb, tmp_path, at):
     assert "9 requests" in ran.err
 
 
-def test_a_recorded_session_may_come_by_stdin(ebb, tmp_path):
+def test_a_recorded_session_may_be_read_from_stdin(ebb, tmp_path):
     path = recorded(tmp_path / "s.jsonl", steps=3)
 
     assert ebb("context", "-", "--json", stdin=path.read_bytes()).json == ebb("context", path, "--json").json
@@ -102,7 +102,7 @@ def test_a_stored_session_shows_our_stubs_and_is_found_by_id_and_by_path(ebb, tm
     assert ebb("context", "--json").json == told
 
 
-def test_a_stored_session_is_held_against_the_window_it_went_by(ebb, tmp_path):
+def test_a_stored_session_is_compared_with_the_window_it_used(ebb, tmp_path):
     stored(tmp_path, window=30_000)
 
     assert ebb("context", "nightly", "--json").json["window"] == 30_000

@@ -12,7 +12,7 @@ OTHERS = st.lists(st.sampled_from(["a", "b", "", "}", *map(str, range(8))]), max
 
 
 @given(OTHERS, LINES, st.integers(0, 40), st.integers(0, 40))
-def test_it_is_difflibs_and_any_part_of_it_is_found_by_itself(before, after, start, more):
+def test_the_diff_is_difflibs_and_any_part_of_it_can_be_computed_alone(before, after, start, more):
     whole = list(unified_diff(before, after, n=1, lineterm=""))[2:]
     runs = list(_unified(before, after))
 

@@ -79,13 +79,13 @@ def test_a_mistake_in_one_source_does_not_hide_another(doctor, tmp_path, monkeyp
     assert {name for (area, name), one in found.items() if one["state"] == "fail"} == {"environment", "user file"}
 
 
-def test_a_variable_with_a_typo_is_answered_with_the_one_that_was_meant(doctor, monkeypatch):
+def test_a_misspelled_variable_is_answered_with_the_intended_one(doctor, monkeypatch):
     monkeypatch.setenv("EBB_POLCY", "default")
 
     assert "EBB_POLICY" in doctor()[1]["settings", "EBB_POLCY"]["next"]
 
 
-def test_what_others_may_read_is_a_warning_with_the_command_that_mends_it(doctor, tmp_path):
+def test_files_others_may_read_are_a_warning_with_the_command_that_fixes_it(doctor, tmp_path):
     stored(tmp_path, steps=2)
     next((tmp_path / "projects").rglob("*.jsonl")).chmod(0o644)
 
@@ -103,7 +103,7 @@ def test_a_torn_tail_is_named(doctor, tmp_path):
     assert "nightly" in doctor()[1]["store", "tails"]["told"]
 
 
-def test_a_lock_that_is_held_for_long_is_named_and_one_that_is_free_is_not(doctor, tmp_path):
+def test_a_lock_held_for_long_is_named_and_a_free_one_is_not(doctor, tmp_path):
     stored(tmp_path, steps=2)
     assert ("store", "locks") not in doctor()[1]
 

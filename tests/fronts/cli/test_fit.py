@@ -11,7 +11,7 @@ from ebbtide.wire.validity import violations
 from fronts.cli.terminal import PRESSED, recorded, request, run_program, written
 
 
-def test_what_fits_comes_out_byte_for_byte(ebb, tmp_path):
+def test_a_request_that_fits_is_written_byte_for_byte(ebb, tmp_path):
     path = written(tmp_path / "r.json", request(2), indent=3)
 
     ran = ebb("fit", path)
@@ -64,7 +64,7 @@ def test_where_nothing_can_be_kept_what_is_too_large_is_not_given_out(ebb, tmp_p
     assert ebb("fit", path, *PRESSED, "--session", "busy").code == 0
 
 
-def test_explain_goes_to_stderr_and_leaves_the_data_alone(ebb, tmp_path):
+def test_explain_writes_to_stderr_and_leaves_the_data_alone(ebb, tmp_path):
     path = written(tmp_path / "r.json", request())
 
     quiet, told = ebb("fit", path, *PRESSED), ebb("fit", path, *PRESSED, "--explain")
@@ -75,7 +75,7 @@ def test_explain_goes_to_stderr_and_leaves_the_data_alone(ebb, tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["default", "mini-claude"])
-def test_explain_tells_of_the_edits_that_were_made_and_of_no_others(ebb, tmp_path, policy):
+def test_explain_lists_only_the_edits_that_were_made(ebb, tmp_path, policy):
     path = written(tmp_path / "r.json", request(48))
     asked = ("fit", path, *PRESSED, "--policy", policy, "--explain")
 
@@ -109,7 +109,7 @@ def test_explain_as_json_is_the_report(ebb, tmp_path):
     assert {"by", "reason", "saved"} <= report["edits"][0].keys()
 
 
-def test_of_a_recorded_session_the_last_request_is_fitted(ebb, tmp_path):
+def test_the_last_request_of_a_recorded_session_is_fitted(ebb, tmp_path):
     ran = ebb("fit", recorded(tmp_path / "s.jsonl", steps=3))
 
     assert ran.code == 0
@@ -117,7 +117,7 @@ def test_of_a_recorded_session_the_last_request_is_fitted(ebb, tmp_path):
     assert len(ran.json["messages"]) == 5
 
 
-def test_the_session_that_comes_with_the_package_can_be_tried(ebb):
+def test_the_packaged_example_session_can_be_tried(ebb):
     ran = ebb("fit", "--example", "--window", "60k")
 
     assert ran.code == 0
@@ -148,7 +148,7 @@ class TestRemembering:
         again = [json.dumps(one).replace('"cache_control": {"type": "ephemeral"}', "") for one in second]
         assert again[: len(bare)] == bare
 
-    def test_without_one_nothing_is_written(self, ebb, tmp_path):
+    def test_without_a_session_nothing_is_written(self, ebb, tmp_path):
         path = written(tmp_path / "r.json", request())
 
         ebb("fit", path, *PRESSED)

@@ -53,7 +53,7 @@ class TestExplain:
         assert [(one["by"], one["first"]) for one in edits] == [(one["by"], one["first"]) for one in report["edits"]]
         assert not any(one["kept"] for one in edits)
 
-    def test_dollars_follow_the_table_or_the_price_that_was_told(self, ebb, tmp_path):
+    def test_dollars_follow_the_table_or_the_given_price(self, ebb, tmp_path):
         pytest.importorskip("genai_prices")
         stored(tmp_path)
 
@@ -90,7 +90,7 @@ class TestExplain:
     def test_where_nothing_left_it_says_so(self, ebb, tmp_path):
         assert "Nothing was removed, in 1 request." in ebb("explain", written(tmp_path / "r.json", request(1))).text
 
-    def test_requests_that_did_not_fit_are_told_and_the_replay_goes_on(self, ebb, tmp_path):
+    def test_requests_that_did_not_fit_are_reported_and_the_replay_continues(self, ebb, tmp_path):
         path = recorded(tmp_path / "s.jsonl", steps=4)
 
         ran = ebb("explain", path, "--window", "50", "--json")
@@ -100,7 +100,7 @@ class TestExplain:
 
 
 class TestWhy:
-    def test_the_edit_the_reason_and_the_way_back(self, ebb, tmp_path):
+    def test_the_edit_the_reason_and_how_to_read_it_back(self, ebb, tmp_path):
         stored(tmp_path)
 
         ran = ebb("why", LINES + "0", "nightly")
@@ -110,7 +110,7 @@ class TestWhy:
         assert "ebb show nightly --handle t0.txt" in ran.text
         assert re.search(r"ebb undo nightly p\d+", ran.text)
 
-    def test_every_way_back_works(self, ebb, tmp_path):
+    def test_every_printed_recovery_command_works(self, ebb, tmp_path):
         messages = stored(tmp_path)
         blame = ebb("why", LINES + "0", "nightly", "--json").json["taken_out"][0]
 
@@ -122,7 +122,7 @@ class TestWhy:
         assert ebb(*undo).code == 0
         assert ebb("why", LINES + "0", "nightly", "--json").json["taken_out"][0]["undone"]
 
-    def test_every_way_back_works_of_a_session_that_is_elsewhere_and_of_a_log_by_its_path(self, ebb, tmp_path):
+    def test_every_printed_recovery_command_works_for_a_session_elsewhere_and_for_a_log_path(self, ebb, tmp_path):
         original = stored(tmp_path / "two words", project="/src/app")[2]["content"][0]["content"]
         (log,) = (tmp_path / "two words").rglob("nightly.jsonl")
 
@@ -134,14 +134,14 @@ class TestWhy:
             assert ran.code == 0, ran.err
             assert " undo " in way or original in ran.text
 
-    def test_what_the_model_still_sees_is_said_to_be_there(self, ebb, tmp_path):
+    def test_text_the_model_still_sees_is_reported_as_present(self, ebb, tmp_path):
         stored(tmp_path, steps=3)
 
         ran = ebb("why", "FIX THE gauge")
 
         assert ran.text.startswith("The model still sees it: message 0 of nightly, user text")
 
-    def test_what_was_never_there_is_said_not_to_have_been(self, ebb, tmp_path):
+    def test_text_that_was_never_in_the_conversation_is_reported(self, ebb, tmp_path):
         stored(tmp_path, steps=3)
 
         ran = ebb("why", "unheard of")
@@ -175,7 +175,7 @@ class TestShow:
         assert messages[2]["content"][0]["content"] in texts
         assert not [text for text in texts if text.startswith("[ebb:")]
 
-    def test_an_earlier_request_is_shown_as_it_went_out(self, ebb, tmp_path):
+    def test_an_earlier_request_is_shown_as_it_was_sent(self, ebb, tmp_path):
         stored(tmp_path)
         first = ebb("explain", "nightly", "--json").json[0]["batches"][0]["request"]
 
@@ -201,7 +201,7 @@ class TestShow:
         assert by_batch(batch["request"])
         assert not by_batch(26)
 
-    def test_a_stored_original_comes_out_byte_for_byte(self, ebb, tmp_path):
+    def test_a_stored_original_is_written_byte_for_byte(self, ebb, tmp_path):
         odd = "caf\u00e9 \x1b[31m \r\n\x00\u202e" * 3000
         body = request(0)
         use = {"type": "tool_use", "id": "odd", "name": "Bash", "input": {}}
@@ -214,7 +214,7 @@ class TestShow:
         assert ebb("show", "s", "--handle", "odd.txt").out == odd.encode()
 
     @pytest.mark.parametrize("handle", ["nothing.txt", "../nightly.jsonl", "/etc/hostname", ".."])
-    def test_a_handle_of_nobody_is_refused(self, ebb, tmp_path, handle):
+    def test_an_unknown_handle_is_refused(self, ebb, tmp_path, handle):
         stored(tmp_path, steps=20)
 
         ran = ebb("show", "nightly", f"--handle={handle}")
@@ -239,7 +239,7 @@ class TestDiff:
         assert ran.text.count("\n+[ebb: result of Read, ") == len(batch["edits"])
         assert "\n-" + LINES in ran.text
 
-    def test_one_edit_by_the_beginning_of_its_id(self, ebb, tmp_path):
+    def test_an_edit_is_found_by_the_beginning_of_its_id(self, ebb, tmp_path):
         messages = stored(tmp_path)
         edit = ebb("explain", "nightly", "--json").json[0]["batches"][0]["edits"][1]
 
@@ -290,7 +290,7 @@ class TestHostileText:
         assert not set(bare) & set("\x1b\x07\x9b\u202e\u2069\u200b\x00")
         assert "\\x1b" in bare
 
-    def test_the_report_of_fit_is_no_way_in_either(self, ebb, home):
+    def test_the_report_of_fit_lets_no_control_characters_through(self, ebb, home):
         ran = ebb("fit", "r.json", *PRESSED, "--explain")
 
         assert not set(ran.err) & set("\x1b\x07\x9b\u202e\u2069\u200b\x00")
@@ -304,7 +304,7 @@ class TestHostileText:
         assert not set(out) & {0x00, 0x07, 0x1B, 0x7F}
 
 
-def test_a_long_item_is_cut_and_shown_whole_when_asked(ebb, tmp_path):
+def test_a_long_item_is_cut_and_shown_in_full_on_request(ebb, tmp_path):
     stored(tmp_path, steps=2)
 
     assert "… 139 more lines" in ebb("show", "nightly").text

@@ -40,7 +40,7 @@ def test_a_window_that_was_set_is_not_called_learned(ebb, tmp_path):
     assert "learned" not in shown.text
 
 
-def test_a_person_has_it_forgotten_and_the_edits_stay(ebb, tmp_path):
+def test_a_person_can_forget_the_window_and_the_edits_stay(ebb, tmp_path):
     context = refused(tmp_path)
     edits = context.edits()
 
@@ -54,7 +54,7 @@ def test_a_person_has_it_forgotten_and_the_edits_stay(ebb, tmp_path):
     assert "learned" not in ebb("context", "nightly", "--store", str(tmp_path)).text
 
 
-def test_a_batch_and_the_window_are_not_taken_back_at_once(ebb, tmp_path):
+def test_a_batch_and_the_window_are_not_undone_together(ebb, tmp_path):
     refused(tmp_path)
 
     assert ebb("undo", "nightly", "p2", "--window", "--store", str(tmp_path)).code == 2

@@ -41,7 +41,7 @@ def test_the_overview_has_colour_on_a_terminal_and_none_in_a_pipe(ebb):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_tells_exit_codes_and_the_variables_of_the_options_it_has(name):
+def test_help_lists_exit_codes_and_the_variables_of_its_options(name):
     parser = every_command()[name]
     told = parser.epilog.partition("exit codes:")[2]
 
@@ -63,13 +63,13 @@ def codes(name):
 
 
 @pytest.mark.parametrize("name", FRONTS)
-def test_help_of_other_fronts_tells_exit_codes_too(name):
+def test_help_of_other_fronts_lists_exit_codes_too(name):
     """The last door gives 1 and 2 to all of them; what `ebb run` gives is its program's."""
     assert codes(name) >= {0, 1, 2}
 
 
 @pytest.mark.parametrize("words", [["fit"], ["context"], ["explain"], ["report"], ["show"], ["diff"], ["why", "x"]])
-def test_whatever_comes_of_a_request_that_cannot_fit_is_among_the_codes_of_the_help(ebb, tmp_path, words):
+def test_help_lists_the_exit_code_of_a_request_that_cannot_fit(ebb, tmp_path, words):
     path = written(tmp_path / "r.json", {"messages": [{"role": "user", "content": "word " * 9_000}]})
 
     ran = ebb(*words, path, "--window", "2k")
@@ -78,7 +78,7 @@ def test_whatever_comes_of_a_request_that_cannot_fit_is_among_the_codes_of_the_h
     assert (ran.code == 3) == (words[0] != "context")
 
 
-def test_options_stand_in_groups(ebb):
+def test_options_are_grouped(ebb):
     told = ebb("context", "--help").text
 
     assert all(f"\n{title}:\n" in told for title in ("input", "engine", "store", "output"))
@@ -189,7 +189,7 @@ def test_a_wrong_setting_is_refused_with_what_would_be_right(ebb, tmp_path, word
     assert words[1] in ran.err
 
 
-def test_words_may_stand_behind_options(ebb, tmp_path):
+def test_arguments_may_follow_options(ebb, tmp_path):
     stored(tmp_path / "agents")
 
     told = ebb("why", "line 3", "--store", "agents", "nightly")
@@ -266,13 +266,13 @@ def test_a_store_that_cannot_be_read_is_not_the_users_fault(ebb, tmp_path):
     assert ran.err.count("\n") == 1
 
 
-def test_main_returns_a_code_and_never_leaves_by_itself():
+def test_main_returns_a_code_and_never_exits():
     assert main(["--version"]) == 0
     assert main(["fit", "--nonsense"]) == 2
 
 
 class TestTerminal:
-    def test_colour_on_a_terminal_none_in_a_pipe_none_where_nobody_wants_it(self, tmp_path):
+    def test_colour_on_a_terminal_none_in_a_pipe_none_when_it_is_turned_off(self, tmp_path):
         body = written(tmp_path / "r.json", request(3))
 
         assert "\x1b[" in on_a_terminal("context", body)[1]

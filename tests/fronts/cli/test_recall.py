@@ -17,7 +17,7 @@ def talk(home, session, *texts, project=""):
     context.prepare({"model": "claude-opus-4-5", "max_tokens": 100, "messages": messages})
 
 
-def test_a_hit_tells_its_source_and_how_to_read_the_whole(ebb):
+def test_a_hit_shows_its_source_and_how_to_read_all_of_it(ebb):
     stored(ebb.home)
 
     ran = ebb("recall", "src/f3.py", "--session", "nightly", "--json")
@@ -30,7 +30,7 @@ def test_a_hit_tells_its_source_and_how_to_read_the_whole(ebb):
     assert "ebb recall --read" in told.err
 
 
-def test_the_whole_is_read_with_the_line_that_was_told_wherever_the_session_is(ebb):
+def test_the_printed_command_reads_the_full_text_wherever_the_session_is(ebb):
     stored(ebb.home / "agents", project="/src/app")
 
     told = ebb("recall", "src/f3.py", "--store", "agents", "--project", "/src/app")
@@ -103,7 +103,7 @@ def test_a_terminal_is_not_moved_by_what_was_recorded(ebb):
         assert "\u202e" not in seen
 
 
-def test_across_tells_the_session_of_each_hit(ebb):
+def test_across_shows_the_session_of_each_hit(ebb):
     talk(ebb.home, "one", "alpha first", project="/p")
     talk(ebb.home, "two", "alpha second", project="/p")
     talk(ebb.home, "three", "alpha third", project="/q")
@@ -141,7 +141,7 @@ def test_the_limit_is_kept(ebb):
         (("x", "--session", "nobody"), "nobody"),
     ],
 )
-def test_what_cannot_be_done_is_told_with_code_2(ebb, args, why):
+def test_an_impossible_request_is_reported_with_code_2(ebb, args, why):
     talk(ebb.home, "s", "alpha")
 
     ran = ebb("recall", *args)
@@ -150,7 +150,7 @@ def test_what_cannot_be_done_is_told_with_code_2(ebb, args, why):
     assert why in ran.err
 
 
-def test_nothing_found_is_said_beside_the_data(ebb):
+def test_an_empty_result_is_reported_on_stderr(ebb):
     talk(ebb.home, "s", "alpha")
 
     ran = ebb("recall", "zebra")
@@ -159,7 +159,7 @@ def test_nothing_found_is_said_beside_the_data(ebb):
     assert "nothing" in ran.err
 
 
-def test_the_index_stands_at_the_root_and_is_private(ebb):
+def test_the_index_is_at_the_root_and_is_private(ebb):
     stored(ebb.home)
 
     assert LINES.strip() in ebb("recall", "datum").text

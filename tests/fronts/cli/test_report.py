@@ -52,7 +52,7 @@ class TestFigures:
             r"^call\s+tokens\s+without Ebbtide\s+expected\s+billed\s+difference\s+saved", text, re.MULTILINE
         )
 
-    def test_a_recording_is_replayed_and_its_own_bills_stand_beside(self, ebb, tmp_path):
+    def test_a_recording_is_replayed_and_its_own_bills_are_shown_beside_it(self, ebb, tmp_path):
         path = recorded(tmp_path / "s.jsonl", usage=26_000)
 
         told = ebb("report", path, *PRESSED, "--json").json[0]
@@ -118,7 +118,7 @@ class TestPage:
         ]
         assert not re.search(r"nan|inf", "".join(pictures))
 
-    def test_words_of_a_transcript_stay_words(self, ebb, tmp_path):
+    def test_transcript_text_is_escaped(self, ebb, tmp_path):
         messages = loop(24)
         for message in messages:
             for block in message["content"] if isinstance(message["content"], list) else ():
@@ -138,7 +138,7 @@ class TestPage:
         assert not set(html) & set("\x1b\u202e")
         assert SECRET not in ebb("report", "evil").text + ebb("report", "evil", "--json").text
 
-    def test_it_does_not_tell_where_the_file_lies(self, ebb, tmp_path):
+    def test_the_report_does_not_reveal_the_files_path(self, ebb, tmp_path):
         path = recorded(tmp_path / "s.jsonl")
 
         html = page_of(ebb, tmp_path, path, *PRESSED)
@@ -146,7 +146,7 @@ class TestPage:
         assert "<h1>s.jsonl</h1>" in html
         assert str(tmp_path) not in html
 
-    def test_where_it_cannot_be_written_the_fault_is_told(self, ebb, tmp_path):
+    def test_a_report_that_cannot_be_written_is_reported(self, ebb, tmp_path):
         stored(tmp_path)
         ran = ebb("report", "nightly", "--html", tmp_path / "no" / "page.html")
 

@@ -55,7 +55,7 @@ class TestSessions:
         assert "alpha-1" in ran.err
         assert "alpha-2" in ran.err
 
-    def test_two_projects_may_have_a_session_of_one_name(self, ebb, tmp_path):
+    def test_two_projects_may_have_sessions_of_the_same_name(self, ebb, tmp_path):
         stored(tmp_path, "s", project="/a", steps=1)
         stored(tmp_path, "s", project="/b", steps=2)
 
@@ -66,7 +66,7 @@ class TestSessions:
 
 
 class TestUndo:
-    def test_undo_tells_what_comes_back_and_redo_takes_it_out_again(self, ebb, tmp_path):
+    def test_undo_shows_what_returns_and_redo_removes_it_again(self, ebb, tmp_path):
         stored(tmp_path)
         stubs = ebb("show", "nightly", "--json").json
         newest = ebb("explain", "nightly", "--json").json[0]["batches"][-1]
@@ -115,7 +115,7 @@ class TestUndo:
         assert ebb("explain", "nightly", "--json").json[0]["batches"][-1]["undone"]
 
     @pytest.mark.parametrize("word", ["undo", "redo"])
-    def test_a_session_that_cannot_be_locked_is_told_and_no_undo_is_claimed(self, ebb, tmp_path, word):
+    def test_a_session_that_cannot_be_locked_is_reported_and_no_undo_is_claimed(self, ebb, tmp_path, word):
         stored(tmp_path)
         ebb("undo", "nightly")
         lock = tmp_path / "projects" / "_" / "nightly.lock"
@@ -157,7 +157,7 @@ class TestVerify:
         assert ran.code == 1
         assert "t0.txt" in ran.text
 
-    def test_a_plan_that_comes_out_otherwise_is_found(self, ebb, tmp_path):
+    def test_a_plan_that_differs_when_repeated_is_found(self, ebb, tmp_path):
         """Records of a plan made under another window, rewritten with sound checksums."""
         stored(tmp_path)
         store = open_store(tmp_path)
@@ -170,7 +170,7 @@ class TestVerify:
         assert ran.code == 1
         assert "is different now" in ran.text
 
-    def test_one_or_all_not_both(self, ebb, tmp_path):
+    def test_one_session_or_all_but_not_both(self, ebb, tmp_path):
         assert ebb("verify", "nightly", "--all").code == 2
 
 
@@ -185,21 +185,21 @@ class TestCollect:
         stored(tmp_path, "new", steps=2)
         return tmp_path
 
-    def test_a_dry_run_tells_and_removes_nothing(self, ebb, old):
+    def test_a_dry_run_reports_and_removes_nothing(self, ebb, old):
         ran = ebb("gc", "--older-than", "30d", "--dry-run")
 
         assert "old.jsonl" in ran.text
         assert "would be deleted" in ran.err
         assert len(ebb("sessions", "--json").json) == 2
 
-    def test_what_is_older_goes(self, ebb, old):
+    def test_older_sessions_are_removed(self, ebb, old):
         assert ebb("gc", "--older-than", "30d", "--json").json["sessions"]
         assert [one["session"] for one in ebb("sessions", "--json").json] == ["new"]
 
     def test_what_is_younger_stays(self, ebb, old):
         assert ebb("gc", "--older-than", "50d", "--json").json["sessions"] == []
 
-    def test_the_oldest_goes_until_the_store_is_small_enough(self, ebb, old):
+    def test_the_oldest_are_removed_until_the_store_is_small_enough(self, ebb, old):
         ebb("gc", "--max-bytes", "50k")
 
         assert [one["session"] for one in ebb("sessions", "--json").json] == ["new"]
@@ -230,7 +230,7 @@ class TestExport:
         assert "[redacted: github-token]" in ran.text
         assert "1 github-token" in ran.err
 
-    def test_unless_somebody_says_otherwise(self, ebb, talk):
+    def test_unless_redaction_is_turned_off(self, ebb, talk):
         ran = ebb("export", "talk", "--no-redact")
 
         assert SECRET in ran.text

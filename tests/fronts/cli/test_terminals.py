@@ -66,7 +66,7 @@ def test_sentences_beside_a_table_end_their_lines_between_words(ebb, session):
     assert whole in " ".join(row.rstrip() for row in rows)
 
 
-def test_a_dumb_terminal_is_as_wide_as_it_is():
+def test_a_dumb_terminal_keeps_its_real_width():
     _, told = on_a_terminal(env={"TERM": "dumb", "COLUMNS": "60"})
 
     rows = told.replace("\r", "").splitlines()
@@ -92,7 +92,7 @@ def test_a_terminal_without_our_signs_gets_plain_ones_and_never_an_escape_of_the
     assert b"\\u" not in shown.stdout + told.stdout
 
 
-def test_what_is_said_beside_the_data_never_gets_into_it(session):
+def test_messages_on_stderr_never_mix_with_the_data(session):
     """Python prints to stdout what was meant for a stderr that is closed."""
     both = run_program("fit", session)
     alone = subprocess.run(
@@ -103,7 +103,7 @@ def test_what_is_said_beside_the_data_never_gets_into_it(session):
     assert alone.stdout == both.stdout
 
 
-def test_a_closed_stdout_is_no_fault_of_ours(session):
+def test_a_closed_stdout_is_not_an_error(session):
     done = subprocess.run(
         ["sh", "-c", '"$@" >&-', "sh", *PROGRAM, "context", session], stderr=subprocess.PIPE, check=False, timeout=240
     )
@@ -115,7 +115,7 @@ def test_a_closed_stdout_is_no_fault_of_ours(session):
 @pytest.mark.parametrize(
     "words", [[], ["help"], ["doctor"], ["--help"], ["--version"], ["show", "--help"], ["demo", "--help"]]
 )
-def test_a_full_disk_behind_stdout_is_told_as_that(words):
+def test_a_full_disk_behind_stdout_is_reported_as_such(words):
     with open("/dev/full", "wb") as full:
         done = subprocess.run([*PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, check=False, timeout=240)
 

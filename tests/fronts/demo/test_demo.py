@@ -36,7 +36,7 @@ def test_it_shows_everything_once_at_least(moments):
     assert "removed" in events[-1].text
 
 
-def test_two_results_leave_and_one_leaves():
+def test_an_event_says_how_many_results_were_moved():
     first = next(event.text for moment in play_story(preset("default"), window=1_000) for event in moment.events)
 
     assert re.fullmatch(r"2 results, \d+ tokens, moved to disk; \d+ stay", first)
@@ -63,7 +63,7 @@ def test_it_takes_less_than_half_a_minute(moments):
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_fold_needs_to_free_only_2000_tokens_whatever_the_policy_asks_for(name):
+def test_a_compaction_needs_to_free_only_2000_tokens_whatever_the_policy_asks_for(name):
     """R284. learn-v5 asks for ten times that by itself."""
     asked = [leaf.keywords.get("min_savings", MIN_SAVINGS) for leaf in folding(with_demo_savings(preset(name)))]
 

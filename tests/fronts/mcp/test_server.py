@@ -54,7 +54,7 @@ async def test_a_client_lists_searches_and_reads_a_session(tmp_path):
     assert messages[8]["content"][0]["content"][:200] in page
 
 
-async def test_errors_are_results_and_the_server_goes_on(tmp_path):
+async def test_errors_are_results_and_the_server_continues(tmp_path):
     talk(tmp_path, "s", "a needle")
 
     async with server(tmp_path) as client:

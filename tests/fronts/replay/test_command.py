@@ -148,7 +148,7 @@ def test_a_file_that_is_no_session_is_bad_input(ebb, tmp_path):
     assert "list.json" in ran.err
 
 
-def test_in_a_folder_what_cannot_be_read_is_told_and_the_rest_is_scored(ebb, session, tmp_path):
+def test_unreadable_files_in_a_folder_are_reported_and_the_rest_is_scored(ebb, session, tmp_path):
     (tmp_path / "torn.json").write_text("{")
 
     ran = ebb("replay", tmp_path, "--policies", "raw", *SMALL)

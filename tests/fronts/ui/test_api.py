@@ -58,7 +58,7 @@ async def test_columns_add_up_to_what_was_billed(root):
     assert all(one["saved"] > 0 for one in calls["batches"])
 
 
-async def test_a_cache_break_is_told_with_its_cause(root):
+async def test_a_cache_break_is_shown_with_its_cause(root):
     async with page(library(root)) as ask:
         key = await key_of(ask)
         calls = await ask.get(f"session/{key}/calls")
@@ -109,7 +109,7 @@ async def test_a_request_is_shown_as_the_model_saw_it(root):
             assert {row["id"] for row in rows if "stub" in row} == set(view.edit_by_entry)
 
 
-async def test_what_a_stub_stands_for_opens_through_its_handle(root):
+async def test_the_original_of_a_stub_opens_through_its_handle(root):
     async with page(library(root)) as ask:
         key = await key_of(ask)
         rows = (await ask.get(f"session/{key}/request", at=25, limit=400))["rows"]
@@ -122,7 +122,7 @@ async def test_what_a_stub_stands_for_opens_through_its_handle(root):
     assert all(text["text"].startswith(row["text"][:200]) for text, row in zip(texts, under["rows"], strict=True))
 
 
-async def test_a_long_text_comes_in_pages(root):
+async def test_a_long_text_is_served_in_pages(root):
     async with page(library(root)) as ask:
         key = await key_of(ask)
         hit = (await ask.get(f"session/{key}/recall", q="gauge"))["hits"][0]
@@ -150,7 +150,7 @@ async def test_an_edit_has_two_sides_and_a_worth(root):
     assert batches[0]["before"] > batches[0]["after"]
 
 
-async def test_the_ledger_names_files_and_words(root):
+async def test_the_facts_name_files_and_user_messages(root):
     async with page(library(root)) as ask:
         key = await key_of(ask)
         facts = await ask.get(f"session/{key}/ledger")
@@ -159,7 +159,7 @@ async def test_the_ledger_names_files_and_words(root):
     assert facts["words"][0]["text"].startswith("fix the gauge")
 
 
-async def test_recall_marks_what_matched_and_masks_secrets(root):
+async def test_recall_highlights_matches_and_masks_secrets(root):
     """In the hit, in the text behind it, and in rows and diffs."""
     async with page(library(root)) as ask:
         key = await key_of(ask)
@@ -223,7 +223,7 @@ async def test_nothing_is_undone_unless_it_was_allowed_at_the_start(root):
         assert not (await ask.get(f"session/{key}"))["undone"]
 
 
-async def test_undo_and_redo_go_through_the_log(tmp_path):
+async def test_undo_and_redo_are_written_to_the_log(tmp_path):
     Talker(tmp_path).steps(12)
     async with page(library(tmp_path), allow_undo=True) as ask:
         key = await key_of(ask)
@@ -293,7 +293,7 @@ async def test_a_comparison_has_the_prices_of_the_model_that_was_called(tmp_path
     assert found["unpriced"] == unpriced
 
 
-async def test_a_recorded_file_that_grows_is_played_again_for_whoever_looks(root, tmp_path):
+async def test_a_recorded_file_that_grows_is_replayed_again_for_its_viewers(root, tmp_path):
     """Under every setting that is open, not only for the first to ask."""
     rows = gzip.decompress(example.path().read_bytes()).splitlines(keepends=True)
     file = tmp_path / "session.jsonl"

@@ -35,7 +35,7 @@ def test_it_prints_an_address_serves_the_page_and_ends_on_ctrl_c(tmp_path):
     assert "Traceback" not in wrong
 
 
-def test_an_empty_store_is_said_and_what_to_do_about_it(tmp_path):
+def test_an_empty_store_is_reported_with_what_to_do_about_it(tmp_path):
     with subprocess.Popen([*EBB, "--store", str(tmp_path / "none")], stdout=subprocess.PIPE, text=True) as run:
         try:
             lines = [run.stdout.readline() for _ in range(3)]
@@ -83,7 +83,7 @@ def run(arguments):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_may_not_be_read_is_said(tmp_path, capsys):
+def test_an_unreadable_file_is_reported(tmp_path, capsys):
     file = tmp_path / "session.jsonl"
     file.write_text("{}\n")
     file.chmod(0)

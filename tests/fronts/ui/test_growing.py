@@ -50,7 +50,7 @@ def told(history):
 
 
 @pytest.mark.parametrize("by", [1, 3, 16])
-def test_a_history_that_grew_is_the_one_that_is_read_at_once(records, by):
+def test_a_history_that_grew_equals_one_read_at_once(records, by):
     grown, tracer = build_history(records[:by], session="default"), Tracer()
     for n in range(by, len(records), by):
         tracer.trace(grown)
@@ -64,7 +64,7 @@ def test_a_history_that_grew_is_the_one_that_is_read_at_once(records, by):
     assert len(tracer.trace(grown).breaks) > 2
 
 
-def test_one_call_more_costs_a_fraction_of_what_all_of_a_long_session_costs(tmp_path):
+def test_one_more_call_costs_a_fraction_of_reading_a_long_session(tmp_path):
     records = driven(tmp_path, 140)
     turns = [n for n, record in enumerate(records) if record.get("kind") == "turn"]
     history, tracer = build_history(records[: turns[-2] + 1], session="default"), Tracer()

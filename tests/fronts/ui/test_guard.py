@@ -39,7 +39,7 @@ async def test_another_host_is_refused_on_every_path(root, host):
             assert await ask.status("GET", path, headers={"Host": host}) in (400, 403)
 
 
-async def test_localhost_is_a_name_of_ours(root):
+async def test_localhost_is_an_accepted_host_name(root):
     async with page(library(root)) as ask:
         assert await ask.status("GET", "/api/sessions", headers={"Host": f"localhost:{ask.guard.port}"}) == 200
 
@@ -131,7 +131,7 @@ async def test_an_odd_body_is_refused_with_a_sentence(root, charset):
 
 
 @pytest.mark.parametrize("value", ["\udcff", "\udced\udca0\udc80", ";;;=", '"', "x" * 5000])
-async def test_an_odd_cookie_is_one_that_is_not_ours(root, value):
+async def test_an_odd_cookie_is_not_accepted(root, value):
     async with page(library(root), log_in=False) as ask:
         raw = f"GET /api/sessions HTTP/1.1\r\nHost: 127.0.0.1:{ask.guard.port}\r\nConnection: close\r\n"
         raw += f"Cookie: {ask.guard.cookie_name}={value}\r\nExpect: {value}\r\n\r\n"

@@ -169,7 +169,7 @@ def test_names_of_sessions_projects_and_models_are_text_too(chromium, hostile):
         assert not watched.misdeeds()
 
 
-def test_payloads_in_edits_ledger_recall_and_cache_are_text_too(chromium, hostile):
+def test_payloads_in_edits_facts_recall_and_cache_are_text_too(chromium, hostile):
     with looking(chromium, hostile) as watched:
         page = watched.page
         page.fill("input[type=search]", "tight")

@@ -122,7 +122,7 @@ def test_words_without_an_end_do_not_stick_out_either(chromium, tmp_path):
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_every_word_stands_out_from_what_is_behind_it(chromium, address, theme):
+def test_every_text_contrasts_with_its_background(chromium, address, theme):
     """Contrast of 4.5 to 1, of 3 to 1 where letters are large, as WCAG AA has it."""
     with looking(chromium, address, color_scheme=theme, reduced_motion="reduce") as watched:
         page = watched.page

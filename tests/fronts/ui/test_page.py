@@ -55,7 +55,7 @@ def test_from_the_list_to_a_recalled_blob(chromium, address):
         assert not watched.misdeeds()
 
 
-def test_the_chart_shows_each_call_with_its_folds_and_broken_caches(chromium, address):
+def test_the_chart_shows_each_call_with_its_compactions_and_cache_breaks(chromium, address):
     with looking(chromium, address) as watched:
         page = watched.page
         opened(page)
@@ -74,7 +74,7 @@ def test_the_chart_shows_each_call_with_its_folds_and_broken_caches(chromium, ad
         assert f"at={picked}" in page.evaluate("location.href")
 
 
-def test_the_request_of_any_call_is_the_one_that_was_sent(chromium, address):
+def test_the_request_shown_for_a_call_is_the_one_that_was_sent(chromium, address):
     with looking(chromium, address) as watched:
         page = watched.page
         opened(page)
@@ -126,7 +126,7 @@ def test_the_cache_map_says_what_was_warm_and_why_it_broke(chromium, address):
         assert re.search(r"written to cache\s+[\d,]{4,}", told)
 
 
-def test_ledger_and_comparison_are_shown(chromium, address):
+def test_facts_and_comparison_are_shown(chromium, address):
     with looking(chromium, address) as watched:
         page = watched.page
         opened(page)
@@ -273,7 +273,7 @@ def test_an_empty_store_says_what_to_do(chromium, tmp_path):
         context.close()
 
 
-def test_a_session_names_its_tab_and_has_a_way_back_to_the_list(chromium, tmp_path):
+def test_a_session_names_its_tab_and_links_back_to_the_list(chromium, tmp_path):
     path = recorded(tmp_path / "s.jsonl", steps=3)
     path.write_text(path.read_text().replace("fix the gauge", "<b>fix</b> \u202e it"))
     with running(library(tmp_path / "agents", str(path))) as address:
