@@ -24,7 +24,7 @@ from ebbtide.store.log_lines import Position, scan, scan_for_resume
 from ebbtide.store.search.words import parse_query
 from formats.test_codex import Rollout
 from formats.test_opencode import TALK, stored
-from fronts.ui.inspected import Talker
+from fronts.ui.inspector import Talker
 
 DATA = ROOT.parent / "shared" / "data"
 _LONGEST_SEED = 24 << 10

@@ -18,8 +18,8 @@ from benchmarks.fuzz_targets import Check, Target, requests
 
 from fronts.proxy.proxy_runner import proxied
 from fronts.proxy.raw_upstream import RawUpstream, answer
-from fronts.ui.inspected import library
-from fronts.ui.inspected import running as inspector
+from fronts.ui.inspector import library
+from fronts.ui.inspector import running as inspector
 
 _PATIENCE = 0.25
 """Seconds for an answer: most inputs end a request and ask to close the line, and the others would wait for ever."""

@@ -21,7 +21,7 @@ from ebbtide.assembly import (
 )
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER
-from turns import WIRES, answered, messages, reply, said
+from conversation_replies import WIRES, answered, messages, reply, said
 from upstream.check import refusals_bytes, warnings
 
 

@@ -13,7 +13,7 @@ from ebbtide.assembly import (
     Conversation,
 )
 from ebbtide.core.errors import BadConfig, BadRequest
-from turns import WIRES, answered, messages, reply
+from conversation_replies import WIRES, answered, messages, reply
 from upstream.check import refusals_bytes
 
 

@@ -18,7 +18,7 @@ from ebbtide.assembly import (
     plan_reminder,
     split_system,
 )
-from turns import WIRES
+from conversation_replies import WIRES
 
 
 def test_a_message_sent_mid_run_is_wrapped_in_a_reminder() -> None:

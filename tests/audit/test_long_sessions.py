@@ -8,7 +8,7 @@ from ebbtide.audit.history import build_history
 from ebbtide.audit.replan import count_plans, replan, replan_each
 from ebbtide.store import open_store
 from runtime.sessions import EARLY, Clock, body, context, loop
-from work import work
+from bytecode_count import work
 
 
 class Watched(dict):

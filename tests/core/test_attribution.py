@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ebbtide.accounting.attribution import Attribution, CallEffect
 from ebbtide.accounting.calls import EditCost
-from work import work
+from bytecode_count import work
 
 
 def changes(tokens: list[int]) -> list[EditCost]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.accounting.savings import Tariff, compute_savings, relative_tariff
 from ebbtide.state.session_state import ebb_record
-from work import work
+from bytecode_count import work
 
 MODEL, READ, WRITE = "claude-sonnet-4-5", 0.1, 1.25
 FIXED = 5_000  # system prompt and tools

@@ -11,7 +11,7 @@ from ebbtide.policy.levels import shares
 from ebbtide.runtime import Context
 from ebbtide.store import MemoryStore
 from runtime.sessions import EARLY
-from work import work
+from bytecode_count import work
 
 FAR_DOWN = replace(EARLY, levels=shares(warning=0.8, soft=0.8, auto=0.8, hard=0.95, low=0.2))
 """One batch goes far below every level, so the turns after it have nothing to do."""

@@ -8,7 +8,7 @@ import pytest
 import ebbtide
 from ebbtide import Context
 from ebbtide.core.errors import BadRequest, WontFit
-from odd import BODIES, FOREIGN, JSON, Odd, cycle, nested, odd_requests
+from odd_requests import BODIES, FOREIGN, JSON, Odd, cycle, nested, odd_requests
 
 EVERY = 11
 """Of the generated requests one in so many goes through a whole session; all go through `fit`."""

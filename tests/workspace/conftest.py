@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workspace.places import git
+from workspace.project_files import git
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from ebbtide.workspace import fetch_text
 from ebbtide.workspace.fetch import refuse_link_local
 from ebbtide.workspace.files import FILE_CAP
-from workspace.places import found
+from workspace.project_files import found
 
 
 class Site(BaseHTTPRequestHandler):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ebbtide.workspace import git_status
-from workspace.places import git
+from workspace.project_files import git
 
 
 def test_git_status_has_branch_user_status_and_commits(repository: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.workspace import Sources, git_status, look_around
-from workspace.places import git
+from workspace.project_files import git
 
 
 def payload(folder: Path) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from ebbtide.workspace.files import FILE_CAP
 from ebbtide.workspace.instructions import FILES_CAP
-from workspace.places import found
+from workspace.project_files import found
 
 
 def test_instructions_are_ordered_from_general_to_specific(project: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ebbtide.fronts.cli.main import main
 from upstream.script import Failure, Say, Use
 from upstream.server import Upstream
-from workspace.places import git
+from workspace.project_files import git
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from fronts.chat.terminal import BUSY, FOOTER, Terminal, needs_tmux
 from local_model.model_server import missing
 from upstream.script import Failure, Say, Use
 from upstream.server import Upstream
-from workspace.places import git
+from workspace.project_files import git
 
 pytestmark = [needs_tmux(), pytest.mark.timeout(900)]
 

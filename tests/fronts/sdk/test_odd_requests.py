@@ -11,7 +11,7 @@ import ebbtide
 from ebbtide.core.errors import EbbtideError
 from fronts.sdk.agents import script
 from fronts.sdk.clients import client
-from odd import BODIES, FOREIGN, JSON, odd_requests
+from odd_requests import BODIES, FOREIGN, JSON, odd_requests
 from upstream.server import Upstream
 
 CALLS = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fronts.ui.browsing import browser
-from fronts.ui.inspected import Talker, library, running
+from fronts.ui.browser_page import browser
+from fronts.ui.inspector import Talker, library, running
 from runtime.sessions import EARLY
 
 

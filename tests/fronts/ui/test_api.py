@@ -10,7 +10,7 @@ from ebbtide import example
 from ebbtide.audit.history import build_history
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
-from fronts.ui.inspected import SECRET, Clock, Talker, library, page
+from fronts.ui.inspector import SECRET, Clock, Talker, library, page
 from runtime.sessions import body
 
 

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from ebbtide.fronts.cli.main import main
-from fronts.ui.inspected import Talker
+from fronts.ui.inspector import Talker
 
 EBB = [sys.executable, "-m", "ebbtide.fronts.cli.main", "ui"]
 

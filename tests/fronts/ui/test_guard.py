@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fronts.ui.inspected import Talker, library, page
+from fronts.ui.inspector import Talker, library, page
 
 STRICT = {
     **dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors", "trusted-types"), "'none'"),

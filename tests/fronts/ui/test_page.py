@@ -6,8 +6,8 @@ from ebbtide.runtime import Context
 from fronts.cli.terminal import recorded
 from fronts.proxy.agent import Agent, looping
 from fronts.proxy.proxy_runner import proxied
-from fronts.ui.browsing import WAIT, looking, needs_chromium, opened, until
-from fronts.ui.inspected import Talker, library, running
+from fronts.ui.browser_page import WAIT, looking, needs_chromium, opened, until
+from fronts.ui.inspector import Talker, library, running
 from runtime.sessions import EARLY, Clock, body, loop
 from upstream.server import Upstream
 

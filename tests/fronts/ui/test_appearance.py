@@ -3,8 +3,8 @@
 import pytest
 
 from ebbtide.runtime import Context
-from fronts.ui.browsing import looking, needs_chromium, opened, until
-from fronts.ui.inspected import library, running
+from fronts.ui.browser_page import looking, needs_chromium, opened, until
+from fronts.ui.inspector import library, running
 from runtime.sessions import Clock, body
 
 pytestmark = needs_chromium

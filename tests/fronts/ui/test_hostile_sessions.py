@@ -12,8 +12,8 @@ from ebbtide.fronts.cli.html_report import build_page as report_page
 from ebbtide.fronts.cli.statement import build_statement
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
-from fronts.ui.browsing import PAYLOADS, looking, needs_chromium, opened, reading, until
-from fronts.ui.inspected import library, running
+from fronts.ui.browser_page import PAYLOADS, looking, needs_chromium, opened, reading, until
+from fronts.ui.inspector import library, running
 from runtime.sessions import Clock, body
 
 pytestmark = needs_chromium

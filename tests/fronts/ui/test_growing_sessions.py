@@ -9,7 +9,7 @@ from ebbtide.fronts.ui.library import Library, Setting
 from ebbtide.fronts.ui.trace import Tracer
 from ebbtide.store import open_store
 from runtime.sessions import Clock, body, context, loop
-from work import work
+from bytecode_count import work
 
 
 def driven(place, calls, undone=(), billed_late=()):
