@@ -1,4 +1,4 @@
-"""How much work something is: bytecodes of our own code, counted. It is the same on every machine and under any load."""
+"""Count the bytecodes of our own code that a call runs: a measure of work that is equal on every machine."""
 
 import sys
 from collections.abc import Callable
@@ -9,12 +9,12 @@ import ebbtide
 _OURS = str(Path(ebbtide.__file__).parent)
 
 
-def work(do: Callable[[], object]) -> int:
-    done = 0
+def count_bytecodes(action: Callable[[], object]) -> int:
+    count = 0
 
     def step(frame, event, arg):
-        nonlocal done
-        done += event == "opcode"
+        nonlocal count
+        count += event == "opcode"
         return step
 
     def enter(frame, event, arg):
@@ -23,10 +23,10 @@ def work(do: Callable[[], object]) -> int:
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return step
 
-    before = sys.gettrace()
+    previous_trace = sys.gettrace()
     sys.settrace(enter)
     try:
-        do()
+        action()
     finally:
-        sys.settrace(before)
-    return done
+        sys.settrace(previous_trace)
+    return count

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conversation_replies import WIRES, answered, messages, reply, said
 from ebbtide.assembly import (
     NOT_EXECUTED,
     Conversation,
@@ -21,7 +22,6 @@ from ebbtide.assembly import (
 )
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER
-from conversation_replies import WIRES, answered, messages, reply, said
 from upstream.check import refusals_bytes, warnings
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from conversation_replies import WIRES, answered, messages, reply
 from ebbtide.assembly import (
     NO_OUTPUT,
     NOT_EXECUTED,
     Conversation,
 )
 from ebbtide.core.errors import BadConfig, BadRequest
-from conversation_replies import WIRES, answered, messages, reply
 from upstream.check import refusals_bytes
 
 

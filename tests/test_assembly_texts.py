@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conversation_replies import WIRES
 from ebbtide.assembly import (
     SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
     Conversation,
@@ -18,7 +19,6 @@ from ebbtide.assembly import (
     plan_reminder,
     split_system,
 )
-from conversation_replies import WIRES
 
 
 def test_a_message_sent_mid_run_is_wrapped_in_a_reminder() -> None:

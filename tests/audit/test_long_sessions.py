@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
+from bytecode_count import count_bytecodes
 from ebbtide.audit.history import build_history
 from ebbtide.audit.replan import count_plans, replan, replan_each
 from ebbtide.store import open_store
 from runtime.sessions import EARLY, Clock, body, context, loop
-from bytecode_count import work
 
 
 class Watched(dict):
@@ -118,7 +118,7 @@ def test_walking_all_requests_of_a_long_session_costs_its_length_and_not_its_squ
         records = open_store(driven(tmp_path / str(calls), calls)).peek("default").read().records
         history = build_history(records, session="default")
         assert len(history.steps) > calls / 8
-        return work(lambda: list(history.walk()))
+        return count_bytecodes(lambda: list(history.walk()))
 
     assert steps(160) < 8 * steps(40)  # each of its batches lays out all edits anew
 

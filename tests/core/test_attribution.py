@@ -5,9 +5,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bytecode_count import count_bytecodes
 from ebbtide.accounting.attribution import Attribution, CallEffect
 from ebbtide.accounting.calls import EditCost
-from bytecode_count import work
 
 
 def changes(tokens: list[int]) -> list[EditCost]:
@@ -79,4 +79,4 @@ def test_the_work_grows_with_the_session_and_not_with_its_square():
             tally.take(CallEffect(each=0.1, own={n: -40.0}, drift=-5.0, blamed=[], entered=[n], left=[]))
         assert tally.finish()[0].calls == calls
 
-    assert work(lambda: session(800)) < 5 * work(lambda: session(200))
+    assert count_bytecodes(lambda: session(800)) < 5 * count_bytecodes(lambda: session(200))

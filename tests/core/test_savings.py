@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bytecode_count import count_bytecodes
 from ebbtide.accounting.savings import Tariff, compute_savings, relative_tariff
 from ebbtide.state.session_state import ebb_record
-from bytecode_count import work
 
 MODEL, READ, WRITE = "claude-sonnet-4-5", 0.1, 1.25
 FIXED = 5_000  # system prompt and tools
@@ -362,4 +362,4 @@ def test_books_cost_what_the_session_is_long_and_not_its_square():
     short, long = session(60), session(240)
 
     assert len(compute_savings(long).edits) == 239
-    assert work(lambda: compute_savings(long)) < 5 * work(lambda: compute_savings(short))
+    assert count_bytecodes(lambda: compute_savings(long)) < 5 * count_bytecodes(lambda: compute_savings(short))

@@ -6,12 +6,12 @@ from functools import partial
 
 import pytest
 
+from bytecode_count import count_bytecodes
 from ebbtide.policy import PRESETS
 from ebbtide.policy.levels import shares
 from ebbtide.runtime import Context
 from ebbtide.store import MemoryStore
 from runtime.sessions import EARLY
-from bytecode_count import work
 
 FAR_DOWN = replace(EARLY, levels=shares(warning=0.8, soft=0.8, auto=0.8, hard=0.95, low=0.2))
 """One batch goes far below every level, so the turns after it have nothing to do."""
@@ -99,7 +99,7 @@ def idle_steps(wire, form, held, exchanges):
     for n in range(exchanges, exchanges + 4):
         talk += as_objects(say(n)) if objects else say(n)
         body = request()
-        counts.append(work(partial(ctx.prepare, body)))
+        counts.append(count_bytecodes(partial(ctx.prepare, body)))
         assert not ctx._last.report.edits
         assert bool(ctx._last.report.held) is held
     return min(counts[1:])
@@ -138,7 +138,7 @@ def preset_steps(policy, held, talking, exchanges):
     counts = []
     for n in range(exchanges, exchanges + 4):
         talk += more(n)
-        counts.append(work(partial(ctx.prepare, {**around, key: talk})))
+        counts.append(count_bytecodes(partial(ctx.prepare, {**around, key: talk})))
         assert not ctx._last.report.edits
         assert bool(ctx._last.report.held) is held
     return min(counts[1:])

@@ -16,7 +16,7 @@ import pytest
 from ebbtide.workspace import fetch_text
 from ebbtide.workspace.fetch import refuse_link_local
 from ebbtide.workspace.files import FILE_CAP
-from workspace.project_files import found
+from workspace.project_files import instruction_files
 
 
 class Site(BaseHTTPRequestHandler):
@@ -90,7 +90,9 @@ def test_an_address_that_breaks_a_rule_is_skipped_and_reported(
 ) -> None:
     skipped: list[str] = []
 
-    told = found(project, urls=[site[0] + path, f"{site[0]}/rules"], report=lambda source, _: skipped.append(source))
+    told = instruction_files(
+        project, urls=[site[0] + path, f"{site[0]}/rules"], report=lambda source, _: skipped.append(source)
+    )
 
     assert told == [(f"{site[0]}/rules", "be brief")]
     assert skipped == [site[0] + path]
@@ -141,7 +143,7 @@ def test_an_address_that_hangs_is_skipped(project: Path) -> None:
             never.wait()
         return "rules"
 
-    told = found(
+    told = instruction_files(
         project,
         urls=["http://slow/", "http://quick/"],
         fetch=fetch,

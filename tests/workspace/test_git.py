@@ -39,7 +39,7 @@ def sign(repository: Path) -> None:
     commit = git(repository, "cat-file", "commit", "HEAD")
     head, _, message = commit.partition("\n\n")
     signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----"
-    signed = git(repository, "hash-object", "-w", "-t", "commit", "--stdin", say=f"{head}\n{signature}\n\n{message}")
+    signed = git(repository, "hash-object", "-w", "-t", "commit", "--stdin", stdin=f"{head}\n{signature}\n\n{message}")
     git(repository, "update-ref", "HEAD", signed.strip())
 
 

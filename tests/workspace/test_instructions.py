@@ -10,7 +10,7 @@ import pytest
 
 from ebbtide.workspace.files import FILE_CAP
 from ebbtide.workspace.instructions import FILES_CAP
-from workspace.project_files import found
+from workspace.project_files import instruction_files
 
 
 def test_instructions_are_ordered_from_general_to_specific(project: Path) -> None:
@@ -21,7 +21,9 @@ def test_instructions_are_ordered_from_general_to_specific(project: Path) -> Non
     (project / "pkg/CLAUDE.md").write_text("package")
     (project / "extra.md").write_text("extra")
 
-    told = found(project, project / "pkg", extra_paths=["extra.md"], urls=["http://x/"], fetch=lambda url, _: "web")
+    told = instruction_files(
+        project, project / "pkg", extra_paths=["extra.md"], urls=["http://x/"], fetch=lambda url, _: "web"
+    )
 
     assert told == [
         ("config/AGENTS.md", "config"),
@@ -37,15 +39,15 @@ def test_only_the_first_name_in_a_directory_is_used_unless_all_are_requested(pro
     for name in ("CONTEXT.md", "CLAUDE.md", "AGENTS.md"):
         (project / name).write_text(name)
 
-    assert [text for _, text in found(project)] == ["AGENTS.md"]
-    assert [text for _, text in found(project, rule="all")] == ["AGENTS.md", "CLAUDE.md", "CONTEXT.md"]
+    assert [text for _, text in instruction_files(project)] == ["AGENTS.md"]
+    assert [text for _, text in instruction_files(project, rule="all")] == ["AGENTS.md", "CLAUDE.md", "CONTEXT.md"]
 
 
 def test_nothing_above_the_project_is_read(project: Path) -> None:
     (project.parent / "AGENTS.md").write_text("above")
     skipped: list[str] = []
 
-    assert found(project, project / "pkg", report=lambda source, _: skipped.append(source)) == []
+    assert instruction_files(project, project / "pkg", report=lambda source, _: skipped.append(source)) == []
     assert skipped == []
 
 
@@ -56,7 +58,7 @@ def test_outside_a_project_only_the_directory_itself_is_read(project: Path) -> N
     (folder.parent / "AGENTS.md").write_text("planted")
     (folder / "AGENTS.md").write_text("mine")
 
-    assert [text for _, text in found(project, folder)] == ["mine"]
+    assert [text for _, text in instruction_files(project, folder)] == ["mine"]
 
 
 def test_a_link_out_of_the_project_is_refused_and_reported(project: Path) -> None:
@@ -65,7 +67,7 @@ def test_a_link_out_of_the_project_is_refused_and_reported(project: Path) -> Non
     (project / "AGENTS.md").symlink_to(secret)
     skipped: list[tuple[str, str]] = []
 
-    assert found(project, report=lambda *told: skipped.append(told)) == []
+    assert instruction_files(project, report=lambda *told: skipped.append(told)) == []
     assert skipped == [(str(project / "AGENTS.md"), "a link leads out of the project")]
 
 
@@ -73,7 +75,7 @@ def test_a_link_inside_the_project_is_followed_and_read_once(project: Path) -> N
     (project / "CLAUDE.md").write_text("rules")
     (project / "AGENTS.md").symlink_to("CLAUDE.md")
 
-    assert [text for _, text in found(project, rule="all")] == ["rules"]
+    assert [text for _, text in instruction_files(project, rule="all")] == ["rules"]
 
 
 @pytest.mark.parametrize("pattern", ["../.netrc", "out/.netrc", "../*"])
@@ -82,7 +84,7 @@ def test_a_relative_pattern_stays_in_the_project(project: Path, pattern: str) ->
     (project.parent / "visible").write_text("password")
     (project / "out").symlink_to(project.parent)
 
-    assert found(project, extra_paths=[pattern], report=lambda *_: None) == []
+    assert instruction_files(project, extra_paths=[pattern], report=lambda *_: None) == []
 
 
 def test_absolute_patterns_match_only_the_users_own_files(project: Path) -> None:
@@ -91,7 +93,7 @@ def test_absolute_patterns_match_only_the_users_own_files(project: Path) -> None
     skipped: list[str] = []
     patterns = ["~/mine.md", str(project.parent.parent / "theirs.md"), "missing.md"]
 
-    told = found(project, extra_paths=patterns, report=lambda source, _: skipped.append(source))
+    told = instruction_files(project, extra_paths=patterns, report=lambda source, _: skipped.append(source))
 
     assert [text for _, text in told] == ["mine"]
     assert skipped == ["missing.md", patterns[1]]
@@ -105,7 +107,7 @@ def test_a_pattern_gives_its_files_in_order_up_to_a_limit(project: Path) -> None
     (odd / ".git").mkdir()
     skipped: list[str] = []
 
-    told = found(project, odd, extra_paths=["*.md"], report=lambda _, reason: skipped.append(reason))
+    told = instruction_files(project, odd, extra_paths=["*.md"], report=lambda _, reason: skipped.append(reason))
 
     assert [text for _, text in told] == [f"rule {n}" for n in range(FILES_CAP)]
     assert len(skipped) == 1
@@ -116,7 +118,7 @@ def test_a_binary_or_too_long_file_is_skipped(project: Path, data: bytes) -> Non
     (project / "AGENTS.md").write_bytes(data)
     skipped: list[str] = []
 
-    assert found(project, report=lambda source, _: skipped.append(source)) == []
+    assert instruction_files(project, report=lambda source, _: skipped.append(source)) == []
     assert len(skipped) == 1
 
 
@@ -125,13 +127,13 @@ def test_a_pipe_does_not_block_the_session(project: Path) -> None:
     os.mkfifo(pipe)
     skipped: list[tuple[str, str]] = []
 
-    assert found(project, report=lambda *told: skipped.append(told)) == []
+    assert instruction_files(project, report=lambda *told: skipped.append(told)) == []
     assert skipped == [(str(pipe), "not a regular file")]
 
 
 def test_skipped_sources_are_logged_by_default(project: Path, caplog: pytest.LogCaptureFixture) -> None:
     (project / "AGENTS.md").write_bytes(b"\0")
     with caplog.at_level(logging.WARNING):
-        found(project)
+        instruction_files(project)
 
     assert "AGENTS.md: binary" in caplog.text

@@ -4,12 +4,12 @@ from dataclasses import asdict
 
 import pytest
 
+from bytecode_count import count_bytecodes
 from ebbtide.audit.history import build_history
 from ebbtide.fronts.ui.library import Library, Setting
 from ebbtide.fronts.ui.trace import Tracer
 from ebbtide.store import open_store
 from runtime.sessions import Clock, body, context, loop
-from bytecode_count import work
 
 
 def driven(place, calls, undone=(), billed_late=()):
@@ -68,9 +68,9 @@ def test_one_more_call_costs_a_fraction_of_reading_a_long_session(tmp_path):
     records = driven(tmp_path, 140)
     turns = [n for n, record in enumerate(records) if record.get("kind") == "turn"]
     history, tracer = build_history(records[: turns[-2] + 1], session="default"), Tracer()
-    whole = work(lambda: tracer.trace(history))
+    whole = count_bytecodes(lambda: tracer.trace(history))
 
-    more = work(lambda: tracer.trace(history.extend(records[turns[-2] + 1 :])))
+    more = count_bytecodes(lambda: tracer.trace(history.extend(records[turns[-2] + 1 :])))
 
     # What is left is that request itself, and the calls that its cache is looked for in.
     assert 20 * more < whole
