@@ -68,7 +68,7 @@ def test_making_all_plans_again_reads_each_message_a_few_times_and_not_for_every
     assert max(taken.values()) < plans
 
 
-def test_a_plan_that_was_changed_in_the_log_is_told_and_no_other(records):
+def test_only_the_plan_that_was_changed_in_the_log_is_reported(records):
     plans = [one for one in records if one.get("kind") == "plan"]
     changed = plans[len(plans) // 2]
     changed["edits"][0]["reason"] = "because"
@@ -79,7 +79,7 @@ def test_a_plan_that_was_changed_in_the_log_is_told_and_no_other(records):
     assert [one.plan for one in found if one] == [changed["id"]]
 
 
-def test_all_that_edits_took_out_is_found_in_one_reading(records):
+def test_everything_that_edits_removed_is_found_in_one_read(records):
     taken = watched(records)
     history = build_history(records, session="default")
 
@@ -95,7 +95,7 @@ def test_all_that_edits_took_out_is_found_in_one_reading(records):
     assert max(taken.values()) < 4
 
 
-def test_a_step_sees_its_own_branch_and_no_item_that_came_after_it(tmp_path):
+def test_a_step_sees_its_own_branch_and_no_later_item(tmp_path):
     """The client goes back and says something else: what an edit covers is looked for where it was made."""
     first, clock = loop(12), Clock()
     other = [*first[:19], *loop(8, first=100)[1:]]

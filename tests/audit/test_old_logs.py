@@ -38,14 +38,14 @@ def context(old):
     )  # fmt: skip
 
 
-def test_the_same_request_goes_out_as_before(old):
+def test_the_same_request_is_sent_as_before(old):
     ready = context(old).prepare(read(old, "request.json"))
 
     assert ready.report.edits == ()
     assert json.dumps(ready.body) == json.dumps(read(old, "sent.json"))
 
 
-def test_it_goes_on_and_is_read_again_by_another_process(old):
+def test_the_session_continues_and_another_process_reads_it(old):
     request = read(old, "request.json")
     first = context(old)
     first.prepare(request)
@@ -58,7 +58,7 @@ def test_it_goes_on_and_is_read_again_by_another_process(old):
     assert json.dumps(context(old).prepare(grown).body) == json.dumps(sent)
 
 
-def test_a_corrected_message_goes_out(old):
+def test_a_corrected_message_is_sent(old):
     request = read(old, "request.json")
     sent = read(old, "sent.json")
     request["messages"][0] = {"role": "user", "content": "fix the gauge in the harbour"}

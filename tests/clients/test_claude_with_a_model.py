@@ -62,7 +62,7 @@ def read(usage: dict) -> int:
     return usage["input_tokens"] + usage["cache_read_input_tokens"]
 
 
-def test_claude_code_goes_on_where_its_model_refuses_and_reads_the_models_cache(say, record_testsuite_property):
+def test_claude_code_continues_when_its_model_refuses_and_reads_the_models_cache(say, record_testsuite_property):
     code, refused, _ = say(pasted(1) + pasted(2), behind=[])
     assert (code, refused["is_error"]) == (1, True)
     assert "exceeds the available context size" in refused["result"]

@@ -65,7 +65,7 @@ def _whole(ctx: Context, handle: str) -> str:
 
 class TestNothingIsLost:
     @pytest.mark.parametrize("summarizer", [None, Asked()], ids=["offline", "model"])
-    def test_after_many_folds_every_word_of_the_user_is_there_or_one_read_away(self, summarizer):
+    def test_after_many_compactions_every_user_message_is_present_or_one_read_away(self, summarizer):
         ctx = context(store=MemoryStore(), summarizer=summarizer)
         folds = 0
         for ready in walk(ctx, LONG):
@@ -90,18 +90,18 @@ class TestNothingIsLost:
         assert messages[0]["content"] not in text_of(ready)
         assert unread(ctx, ready, messages) == []
 
-    def test_the_newest_request_stands_last_and_whole(self):
+    def test_the_newest_request_is_last_and_complete(self):
         for n, ready in enumerate(walk(context(), LONG)):
             if folded(ready) and isinstance(LONG[2 * n]["content"], str):
                 assert _blocks(ready.body["messages"][-1])[-1]["text"] == LONG[2 * n]["content"]
 
-    def test_a_result_that_the_model_has_not_seen_survives_the_fold(self):
+    def test_a_result_that_the_model_has_not_seen_survives_the_compaction(self):
         for n, ready in enumerate(walk(context(), LONG)):
             newest = LONG[2 * n]["content"]
             if isinstance(newest, list):
                 assert newest[0]["content"] in text_of_results(ready)
 
-    def test_what_a_person_took_back_stays_whatever_folds(self):
+    def test_what_a_person_restored_stays_through_every_compaction(self):
         """Results that were cleared and taken back are pinned: the fold is made all the same, and shows them."""
         ctx, long = context(window=12_000), talk(40, lines=16)
         at, _ = until(ctx, long, lambda ready: any(edit.by == "clear_results" for edit in ready.report.edits))
@@ -126,7 +126,7 @@ def text_of_results(ready: Ready) -> list[str]:
 
 
 class TestBytes:
-    def test_between_folds_each_request_extends_the_last(self):
+    def test_between_compactions_each_request_extends_the_last(self):
         before: list[str] = []
         kept = 0
         for ready in walk(context(), LONG):
@@ -153,7 +153,7 @@ class TestBytes:
         assert sent(ctx.prepare(asked)) == sent(after)
         assert sent(context(store=store).prepare(asked)) == sent(after)
 
-    def test_a_fold_taken_back_is_not_made_again_at_once(self):
+    def test_an_undone_compaction_is_not_repeated_at_once(self):
         ctx = context()
         at, _ = until(ctx, LONG, folded)
         ctx.undo()
@@ -163,14 +163,14 @@ class TestBytes:
         assert again.report.edits == ()
         assert again.body["messages"] == LONG[:at]
 
-    def test_a_rewound_conversation_sends_what_it_sent_before_the_fold(self):
+    def test_a_rewound_conversation_sends_what_it_sent_before_the_compaction(self):
         ctx = context()
         early = [sent(ready) for ready in walk(ctx, LONG[:21])]
         until(ctx, LONG, folded)
 
         assert sent(ctx.prepare(body(LONG[:21]))) == early[-1]
 
-    def test_a_fork_keeps_the_fold_of_its_trunk(self):
+    def test_a_fork_keeps_the_compaction_of_its_trunk(self):
         ctx = context()
         at, ready = until(ctx, LONG, folded)
         fork = [*LONG[:at], {"role": "assistant", "content": "Another way."}, {"role": "user", "content": "Go on."}]
@@ -181,7 +181,7 @@ class TestBytes:
         assert out[: len(trunk)] == trunk
         assert ctx.prepare(body(LONG[: at + 2])).report.held
 
-    def test_a_resumed_session_sends_the_same_bytes_and_asks_nobody_again(self, tmp_path):
+    def test_a_resumed_session_sends_the_same_bytes_and_asks_no_model_again(self, tmp_path):
         clock, first, second = Clock(), Asked(), Asked()
         ctx = context(store=tmp_path, clock=clock, summarizer=first)
         at, ready = until(ctx, LONG, folded)
@@ -191,7 +191,7 @@ class TestBytes:
         assert sent(again) == sent(ready)
         assert (len(first.requests), len(second.requests)) == (1, 0)
 
-    def test_two_processes_on_one_session_send_the_same_where_one_folded(self, tmp_path):
+    def test_two_processes_on_one_session_send_the_same_after_one_compacted(self, tmp_path):
         clock = Clock()
         one = context(store=tmp_path, clock=clock, summarizer=Asked())
         two = context(store=tmp_path, clock=clock, summarizer=Asked())
@@ -203,7 +203,7 @@ class TestBytes:
         assert other.report.edits == ()
         assert sent(one.prepare(body(LONG[: at + 2]))) == sent(two.prepare(body(LONG[: at + 2])))
 
-    def test_both_processes_fold_and_the_log_can_still_be_planned_again(self, tmp_path):
+    def test_both_processes_compact_and_the_log_can_still_be_replanned(self, tmp_path):
         clock = Clock()
         both = [context(store=tmp_path, clock=clock), context(store=tmp_path, clock=clock)]
         for n in range(1, len(LONG) + 1, 2):
@@ -234,7 +234,7 @@ class TestBytes:
 
 
 class TestReplan:
-    def test_after_folds_by_a_model(self):
+    def test_after_compactions_by_a_model(self):
         store = MemoryStore()
         list(walk(context(store=store, summarizer=Asked()), LONG))
 
@@ -242,7 +242,7 @@ class TestReplan:
         assert made >= 3
         assert found == []
 
-    def test_after_a_fold_that_a_person_asked_for_and_one_they_wrote(self):
+    def test_after_a_compaction_that_a_person_asked_for_and_one_they_wrote(self):
         store = MemoryStore()
         ctx = context(store=store, window=100_000, summarizer=Asked())
         ctx.prepare(body(LONG[:41]))
@@ -266,7 +266,7 @@ class TestReplan:
         assert found == []
 
     @pytest.mark.parametrize("policy", ["region", "claude-code", "mini-claude", "learn-v5", "sage", "opencode"])
-    def test_after_the_folds_of_a_preset(self, policy):
+    def test_after_the_compactions_of_a_preset(self, policy):
         store = MemoryStore()
         ctx = context(store=store, window=30_000, policy=policy, summarizer=Asked("<summary>\nDone.\n</summary>"))
         long = talk(45, lines=50)
@@ -309,7 +309,7 @@ class TestByHand:
         assert "Only the datum matters." in out
         assert "is to be mended" not in out
 
-    def test_the_manual_form_does_not_say_to_go_on(self):
+    def test_the_manual_form_does_not_ask_to_continue(self):
         by_hand, by_itself = context(window=100_000), context()
         by_hand.prepare(body(LONG))
         by_hand.compact()
@@ -317,7 +317,7 @@ class TestByHand:
         assert "Take up the work" not in text_of(by_hand.prepare(body(LONG)))
         assert "Take up the work" in text_of(until(by_itself, LONG, folded)[1])
 
-    def test_words_of_focus_and_the_projects_instructions_reach_the_model(self):
+    def test_the_focus_and_the_projects_instructions_reach_the_model(self):
         asked = Asked()
         system = "You mend gauges.\n\n# Compact instructions\nAlways keep the datum.\n\n# Other\nBe brief."
         ctx = context(window=100_000, summarizer=asked)
@@ -328,7 +328,7 @@ class TestByHand:
         assert "What the harbour master said." in told
         assert "Always keep the datum." in told
 
-    def test_up_to_here_leaves_the_rest_as_it_is(self):
+    def test_up_to_here_leaves_the_rest_unchanged(self):
         ctx = context(window=100_000)
         ctx.prepare(body(LONG))
         here = next(item for item in ctx._session.view.originals if item.text == request_of(20))
@@ -340,7 +340,7 @@ class TestByHand:
         assert out[-len(after) :] == after
         assert len(out) <= len(after) + 3
 
-    def test_from_here_leaves_what_is_before_as_it_is(self):
+    def test_from_here_leaves_what_is_before_unchanged(self):
         ctx = context(window=100_000)
         ctx.prepare(body(LONG))
         here = next(item for item in ctx._session.view.originals if item.text == request_of(20))

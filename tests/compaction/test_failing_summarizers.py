@@ -81,7 +81,7 @@ USELESS = {
 
 class TestUseless:
     @pytest.mark.parametrize("says", USELESS.values(), ids=USELESS.keys())
-    def test_the_ledger_stands_in_and_the_session_goes_on(self, says):
+    def test_the_facts_replace_the_summary_and_the_session_continues(self, says):
         """Nothing of a useless answer is sent, what failed is told, and all is folded all the same."""
         store, events, failed = MemoryStore(), Heard(), []
         ctx = context(store=store, summarizer=Asked(says), on_event=events, hooks=Hooks(failed=failed.append))
@@ -97,7 +97,7 @@ class TestUseless:
         assert ctx.prepare(body(LONG[: at + 2])).report.tokens_after <= WINDOW
         assert replanned(store.peek("default"))[1] == []
 
-    def test_one_that_hangs_is_left_behind(self):
+    def test_a_summarizer_that_hangs_is_abandoned(self):
         never = threading.Event()
         events = Heard()
         ctx = context(summarizer=lambda _: never.wait(240), summarizer_timeout=0.05, on_event=events)
@@ -107,7 +107,7 @@ class TestUseless:
 
         assert [told["reason"] for told in events.told("fold_failed")] == ["time-out"]
 
-    def test_one_that_repeats_what_a_hostile_tool_printed_promotes_nothing(self):
+    def test_a_summary_that_repeats_hostile_tool_output_promotes_nothing(self):
         """An order out of tool output, put into the summary's mouth, is struck out; in the log the tool's words stay."""
         long = talk(40)
         long[2]["content"][0]["content"] += HOSTILE
@@ -131,7 +131,7 @@ class TestUseless:
         assert len(asked.requests) > 2
         assert "A part of the gauges was mended." in text_of(ready)
 
-    def test_a_real_provider_that_is_down_and_comes_back(self):
+    def test_a_real_provider_that_is_down_and_recovers(self):
         """Over HTTP: two answers of 529, then a summary."""
         script = [Failure(), Failure(), [Say(SUMMARY)]]
         events = Heard()
@@ -154,7 +154,7 @@ class TestUseless:
 
 
 class TestBreaker:
-    def test_after_three_failures_nobody_is_asked_any_more_also_after_a_restart(self, tmp_path):
+    def test_after_three_failures_no_model_is_asked_any_more_even_after_a_restart(self, tmp_path):
         broken = Asked(RuntimeError("down"))
         long = talk(60)
         list(walk(context(window=4_000, store=tmp_path, durable=False, summarizer=broken), long[: 4 * 40 + 1]))
@@ -171,7 +171,7 @@ class TestBreaker:
         assert len(resumed.requests) == 1
         assert wide._session.log.state.failures == 0
 
-    def test_a_success_in_between_begins_the_count_anew(self):
+    def test_a_success_in_between_restarts_the_count(self):
         store = MemoryStore()
         says = iter([RuntimeError("a"), RuntimeError("b"), SUMMARY, RuntimeError("c"), RuntimeError("d"), SUMMARY])
         asked = Asked(lambda _: next(says, SUMMARY))
@@ -181,7 +181,7 @@ class TestBreaker:
 
 
 class TestEnds:
-    def test_killed_while_a_model_is_asked_nothing_is_folded_and_another_goes_on(self, tmp_path):
+    def test_killed_while_a_model_is_asked_nothing_is_compacted_and_another_process_continues(self, tmp_path):
         """SIGKILL in the middle of the question. What the dead one had recorded is whole."""
         store = tmp_path / "store"
         path = os.pathsep.join(str(ROOT / name) for name in ("src", "tests"))
@@ -215,7 +215,7 @@ class TestEnds:
         assert replanned(open_store(store).peek("default"))[1] == []
 
     @pytest.mark.parametrize("kind", ["async", "sync"])
-    def test_a_task_that_is_cancelled_while_it_asks_folds_nothing_and_holds_no_lock(self, tmp_path, kind):
+    def test_a_task_that_is_cancelled_while_it_asks_compacts_nothing_and_holds_no_lock(self, tmp_path, kind):
         asked, let_go = threading.Event(), threading.Event()
 
         async def slow(request: Body) -> str:
@@ -310,7 +310,7 @@ class TestEnds:
 
 
 class TestDisk:
-    def test_where_content_cannot_be_kept_nothing_is_folded(self, tmp_path):
+    def test_when_content_cannot_be_saved_nothing_is_compacted(self, tmp_path):
         """No fold without its history on disk: blobs are refused, the log is not."""
         ctx = context(store=tmp_path, summarizer=Asked())
         ctx._log.save_blob = refuse  # type: ignore[method-assign]
@@ -325,7 +325,7 @@ class TestDisk:
 
         assert ctx.edits() == ()
 
-    def test_a_manual_fold_that_cannot_be_kept_says_so_and_is_not_made(self, tmp_path):
+    def test_a_manual_compaction_that_cannot_be_saved_says_so_and_is_not_made(self, tmp_path):
         ctx = context(store=tmp_path, window=100_000)
         ctx.prepare(body(LONG))
         ctx._log.save_blob = refuse  # type: ignore[method-assign]

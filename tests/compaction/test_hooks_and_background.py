@@ -32,7 +32,7 @@ from runtime.sessions import Clock
 
 
 class TestHooks:
-    def test_before_may_forbid_and_the_request_goes_out_all_the_same(self):
+    def test_before_may_forbid_a_compaction_and_the_request_is_still_sent(self):
         asked, events = Asked(), Heard()
         ctx = context(summarizer=asked, hooks=Hooks(before=lambda _: False), on_event=events)
 
@@ -49,7 +49,7 @@ class TestHooks:
         assert "Keep the datum of gauge 3." in json.dumps(asked.requests[0]["messages"][-1])
         assert len(asked.requests) == 1
 
-    def test_before_and_after_are_told_the_numbers_once(self):
+    def test_before_and_after_receive_the_numbers_once(self):
         before, after = [], []
         _, ready = until(
             context(summarizer=Asked(), hooks=Hooks(before=before.append, after=after.append)), LONG, folded
@@ -87,7 +87,7 @@ class TestBackground:
         assert "is to be mended" in text_of(ready)
         assert events.told("fold_asks") == []
 
-    def test_while_it_is_asked_the_conversation_goes_on(self):
+    def test_the_conversation_continues_while_the_question_is_open(self):
         let_go = threading.Event()
 
         def slow(request: Body) -> str:
@@ -118,7 +118,7 @@ class TestBackground:
         assert out.report.edits == ()
         assert "is to be mended" not in text_of(out)
 
-    def test_a_failure_in_the_background_counts_and_the_session_goes_on(self):
+    def test_a_failure_in_the_background_counts_and_the_session_continues(self):
         ctx = context(summarizer=Asked(RuntimeError("down")), background=True)
         folds = 0
         for ready in walk(ctx, LONG):
@@ -131,7 +131,7 @@ class TestBackground:
 
 
 class TestChildren:
-    def test_what_a_child_brings_enters_once_and_survives_every_fold(self, tmp_path):
+    def test_what_a_child_returns_is_added_once_and_survives_every_compaction(self, tmp_path):
         parent = context(store=tmp_path)
         child = parent.child("scout", model=MODEL, window=4_000)
         *_, last = walk(child, talk(12))

@@ -29,7 +29,7 @@ from upstream.server import Upstream
 
 
 class TestRestraint:
-    def test_at_most_one_fold_by_itself_until_the_context_regrew(self):
+    def test_at_most_one_automatic_compaction_until_the_context_has_regrown(self):
         after = None
         for ready in walk(context(), LONG):
             if folded(ready):
@@ -37,7 +37,7 @@ class TestRestraint:
                 assert after is None or before - after >= 0.2 * WINDOW or before > HARD
                 after = ready.report.tokens_after
 
-    def test_two_folds_that_made_no_room_are_the_last_below_the_hard_level(self):
+    def test_two_compactions_that_freed_nothing_are_the_last_below_the_hard_level(self):
         """Nothing but the user's words: a fold of what little else there is frees almost nothing."""
         words = [
             {"role": "user" if n % 2 == 0 else "assistant", "content": ("level " * 90 if n % 2 == 0 else f"Yes, {n}.")}
@@ -54,7 +54,7 @@ class TestRestraint:
         ]
         assert len(small) <= 2 + sum(one["tokens_before"] > HARD for one in small)
 
-    def test_two_folds_in_a_row_without_room_are_remembered_and_one_with_room_forgets_them(self):
+    def test_two_useless_compactions_in_a_row_are_remembered_and_a_useful_one_clears_them(self):
         def made(before: int, after: int) -> Body:
             edit = edit_to_record(Edit(by="summarize", first="a", last="b", reason="", saved=1))
             return ebb_record("plan", id="p", edits=[edit], tokens_before=before, tokens_after=after)
@@ -66,7 +66,7 @@ class TestRestraint:
         assert stalled(made(1_000, 960), made(1_000, 960))
         assert not stalled(made(1_000, 960), made(1_000, 500), made(1_000, 960))
 
-    def test_a_single_giant_message_that_nobody_has_seen_ends_the_ladder(self):
+    def test_a_single_giant_message_that_no_model_has_seen_ends_the_ladder(self):
         ctx = context(summarizer=Asked())
         giant = {
             "role": "user",
@@ -81,7 +81,7 @@ class TestRestraint:
 
 
 class TestOverflow:
-    def test_the_window_is_learned_and_the_request_folded_once(self):
+    def test_the_window_is_learned_and_the_request_is_compacted_once(self):
         ctx = context(window=100_000, summarizer=Asked())
         ctx.prepare(body(LONG))
 
@@ -103,7 +103,7 @@ class TestOverflow:
 
         assert ready.report.tokens_after <= 6_000
 
-    def test_an_overflow_folds_though_one_was_just_made(self):
+    def test_an_overflow_compacts_even_right_after_a_compaction(self):
         ctx = context(summarizer=Asked())
         until(ctx, LONG, folded)
 
@@ -111,7 +111,7 @@ class TestOverflow:
 
         assert again.report.tokens_after <= 2_400
 
-    def test_where_no_number_is_told_a_tenth_less_is_tried(self):
+    def test_when_no_number_is_given_a_tenth_less_is_tried(self):
         ctx = context(window=100_000)
         before = ctx.prepare(body(LONG)).report.tokens_after
 

@@ -29,7 +29,7 @@ def texts(ctx, messages=None):
     return str(out)
 
 
-def test_every_fold_between_two_requests_is_undone_alone():
+def test_every_compaction_between_two_requests_can_be_undone_alone():
     ctx = ready()
     first = ctx.compact(last=item(ctx, "saw 1"))
     second = ctx.compact(last=item(ctx, "saw 3"))
@@ -41,7 +41,7 @@ def test_every_fold_between_two_requests_is_undone_alone():
     assert [edit.id for edit in ctx.edits()] == [edit.id for edit in first.edits]
 
 
-def test_awaited_it_is_the_same_fold():
+def test_the_awaited_call_makes_the_same_compaction():
     ctx, other = ready(), ready()
     looked = asyncio.run(ctx.acompact(apply=False))
     awaited, plain = asyncio.run(ctx.acompact(focus="the values")), other.compact(focus="the values")
@@ -57,7 +57,7 @@ def item(ctx, text):
     return next(hit.handle for hit in ctx.recall(text) if hit.snippet.startswith(text))
 
 
-def test_up_to_here_keeps_what_comes_after_and_from_here_what_came_before():
+def test_up_to_here_keeps_what_follows_and_from_here_what_precedes():
     ctx = ready()
     ctx.compact(last=item(ctx, "saw 2"))
     upto = texts(ctx)
@@ -80,7 +80,7 @@ def test_an_item_that_is_not_there_is_refused(end, handle):
         ctx.compact(**{end: handle})
 
 
-def test_what_is_pinned_stays_and_what_is_unpinned_goes():
+def test_pinned_content_stays_and_unpinned_content_is_compacted():
     ctx = ready()
     handle = item(ctx, "saw 1")
     ctx.pin(handle)
@@ -117,7 +117,7 @@ def test_a_preview_changes_nothing_and_is_applied_without_asking_again():
     assert "The user looks at src/f1.py." in texts(ctx)
 
 
-def test_a_handle_as_the_ledger_writes_it_can_be_read():
+def test_a_handle_as_the_facts_write_it_can_be_read():
     ctx = ready()
     hit = ctx.recall("value_3_seen")[0]
 
@@ -125,7 +125,7 @@ def test_a_handle_as_the_ledger_writes_it_can_be_read():
 
 
 @pytest.mark.parametrize(("recall", "named"), [("path", True), ("off", False)])
-def test_the_fold_names_its_file_only_where_the_model_may_read_it(recall, named, tmp_path):
+def test_the_summary_names_its_file_only_when_the_model_may_read_it(recall, named, tmp_path):
     text = ready(store=tmp_path, recall=recall).compact().text
 
     assert ("tool-results/history" in text) is named
@@ -144,7 +144,7 @@ def test_the_tool_is_named_where_the_model_has_it():
     assert "value_2_seen" in ctx.recall_answer("ebb_recall", {"query": "value_2_seen"})
 
 
-def test_the_way_of_the_first_request_stays():
+def test_the_recall_mode_of_the_first_request_stays():
     """A tool that comes later would cost the whole cached prefix."""
     store = MemoryStore()
     ready(store=store, recall="off")
@@ -154,7 +154,7 @@ def test_the_way_of_the_first_request_stays():
     assert again.recall_tools() == []
 
 
-def test_plans_of_folds_by_hand_can_be_made_again():
+def test_plans_of_manual_compactions_can_be_repeated():
     store = MemoryStore()
     ctx = ready(store=store)
     ctx.compact(last=item(ctx, "saw 1"), focus="the files")
@@ -167,7 +167,7 @@ def test_plans_of_folds_by_hand_can_be_made_again():
     assert differences == []
 
 
-def test_a_broken_chain_of_folds_still_sends_all_that_was_said():
+def test_a_broken_chain_of_compactions_still_sends_every_message():
     """R283: where the turns that a fold stood for are gone from the client's history, the fold is not shown."""
     ctx = ready()
     ctx.compact()
@@ -191,7 +191,7 @@ def test_a_session_is_handed_over_to_a_new_one():
     assert sent.report.edits == ()
 
 
-def test_the_ledger_stays_when_a_fold_follows_a_fold():
+def test_the_facts_stay_when_one_compaction_follows_another():
     """R186, R285: what was asked before the first fold is still there after the second."""
     ctx = ready()
     ctx.compact()
@@ -205,7 +205,7 @@ def test_the_ledger_stays_when_a_fold_follows_a_fold():
     assert sum(edit.by in COMPACTION_PASSES for edit in ctx.edits()) == 2
 
 
-def test_fold_due_is_told_when_the_bill_comes():
+def test_the_fold_due_event_is_sent_when_the_bill_arrives():
     """R057, R235."""
     events = []
     ctx = Context(window=20_000, model="claude-sonnet-5", clock=Clock(), on_event=lambda one: events.append(one.kind))

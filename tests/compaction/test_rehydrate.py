@@ -41,7 +41,7 @@ def bring(root, *reads, **options):
 # ------------------------------------------------------------------------------------------------ which, how much
 
 
-def test_the_five_files_read_last_come_back_newest_first_and_once(root):
+def test_the_five_files_read_last_are_restored_newest_first_and_once(root):
     names = [put(root, f"f{n}.py", f"n = {n}\n") for n in range(7)]
 
     found, _ = bring(root, "f6.py", "f5.py", "f6.py", "./f5.py", *reversed(names))
@@ -49,14 +49,14 @@ def test_the_five_files_read_last_come_back_newest_first_and_once(root):
     assert list(found.items()) == [(f"f{n}.py", f"n = {n}\n") for n in (6, 5, 4, 3, 2)]
 
 
-def test_a_file_comes_back_as_it_is_now(root):
+def test_a_file_is_restored_with_its_current_content(root):
     put(root, "a.py", "old\n")
     put(root, "a.py", "new\n")
 
     assert bring(root, str(root / "a.py"))[0] == {"a.py": "new\n"}
 
 
-def test_each_file_is_cut_to_five_thousand_tokens_of_whole_lines_and_says_so(root):
+def test_each_file_is_cut_to_five_thousand_tokens_of_complete_lines_and_says_so(root):
     put(root, "long.py", WORDS * 2_000)
 
     (one,) = restore_files(["long.py"], root=root, count=quarter)
@@ -67,7 +67,7 @@ def test_each_file_is_cut_to_five_thousand_tokens_of_whole_lines_and_says_so(roo
     assert one.title == "long.py (lines 1-833 of 2000; the rest is left out)"
 
 
-def test_a_file_that_fits_is_whole_and_says_so(root):
+def test_a_file_that_fits_is_complete_and_says_so(root):
     put(root, "a.py", "one\ntwo\x0c\nthree")
 
     (one,) = restore_files(["a.py"], root=root, count=quarter)
@@ -86,7 +86,7 @@ def test_fifty_thousand_tokens_in_all(root):
     assert [one.truncated for one in found] == [False] * 12 + [True]
 
 
-def test_the_defaults_never_let_through_more_than_five_times_five_thousand(root):
+def test_the_defaults_never_allow_more_than_five_times_five_thousand(root):
     names = [put(root, f"f{n}.py", WORDS * 5_000) for n in range(9)]
 
     found = restore_files(names, root=root, count=quarter)
@@ -104,7 +104,7 @@ def test_a_first_line_that_is_too_long_is_cut_within(root):
     assert one.title == "bundle.js (the beginning of line 1; the rest is left out)"
 
 
-def test_of_a_huge_file_only_the_beginning_is_read(root):
+def test_only_the_beginning_of_a_huge_file_is_read(root):
     """A terabyte, nearly all of it a hole: no memory holds it, and read further it would be found binary."""
     put(root, "huge.log", WORDS * 20_000)
     os.truncate(root / "huge.log", 2**40)
@@ -127,7 +127,7 @@ def test_a_character_cut_by_reading_is_not_a_broken_file(root):
         assert one.text == "潮位基准\n" * (each * 4 // 5)
 
 
-def test_where_reading_stopped_before_the_cap_the_last_line_is_whole_and_the_file_said_to_be_cut(root):
+def test_when_reading_stopped_before_the_cap_the_last_line_is_complete_and_the_file_is_marked_as_cut(root):
     """Blanks: so few tokens that the limit of bytes comes first."""
     put(root, "blank.txt", (" " * 99 + "|\n") * 1_000)
 
@@ -137,14 +137,14 @@ def test_where_reading_stopped_before_the_cap_the_last_line_is_whole_and_the_fil
     assert (one.truncated, one.lines) == (True, None)
 
 
-def test_a_byte_order_mark_is_left_out(root):
+def test_a_byte_order_mark_is_removed(root):
     put(root, "a.cs", b"\xef\xbb\xbfclass A {}\n")
 
     assert bring(root, "a.cs")[0] == {"a.cs": "class A {}\n"}
 
 
 @given(st.lists(st.text("ab潮 \n\r\x0c\u2028", max_size=30), max_size=8), st.integers(1, 40), st.integers(1, 90))
-def test_what_comes_back_is_a_beginning_of_the_file_within_its_caps(tmp_path_factory, texts, each, total):
+def test_restored_text_is_the_beginning_of_the_file_within_its_caps(tmp_path_factory, texts, each, total):
     root = tmp_path_factory.mktemp("root")
     names = [put(root, f"f{n}", text) for n, text in enumerate(texts)]
 
@@ -288,7 +288,7 @@ def test_a_name_that_is_none_is_skipped(root, name):
 # ---------------------------------------------------------------------------------------------- skills and the rest
 
 
-def test_skills_in_use_come_back_and_only_from_their_folder(root, tmp_path):
+def test_skills_in_use_are_restored_and_only_from_their_folder(root, tmp_path):
     put(root, "skills/review/SKILL.md", "Look twice.\n")
     put(root, "skills/deploy/SKILL.md", "Ask first.\n")
     put(tmp_path, "evil/SKILL.md", "Obey.\n")
@@ -298,7 +298,7 @@ def test_skills_in_use_come_back_and_only_from_their_folder(root, tmp_path):
     assert [(one.path, one.text) for one in found] == [("review/SKILL.md", "Look twice.\n")]
 
 
-def test_live_sources_speak_in_their_order_and_one_that_fails_is_a_note():
+def test_live_sources_keep_their_order_and_a_failing_one_becomes_a_note():
     def broken():
         raise RuntimeError("no database")
 

@@ -59,7 +59,7 @@ def readable(context, body):
 @pytest.mark.parametrize("answers", ["Noted.", ""], ids=["answered", "in a row"])
 @pytest.mark.parametrize("window", [4_000, 16_000])
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_conversation_of_the_users_own_words_goes_on_for_as_long_as_it_lasts(wire, window, answers):
+def test_a_conversation_of_only_user_messages_continues_without_limit(wire, window, answers):
     clock = Clock()
     context = Context(window=window, wire=wire, store=MemoryStore(), clock=clock)
     messages, said, edited = [], [], 0
@@ -87,7 +87,7 @@ def test_a_conversation_of_the_users_own_words_goes_on_for_as_long_as_it_lasts(w
 
 @pytest.mark.parametrize("roles", [("user", "assistant"), ("user",)], ids=["in turns", "the user alone"])
 @pytest.mark.parametrize("wire", WIRES)
-def test_thousands_of_tiny_messages_go_out(wire, roles):
+def test_thousands_of_tiny_messages_are_sent(wire, roles):
     """What they cost is around them: a fold makes a few messages of thousands."""
     context = Context(window=30_000, wire=wire, store=MemoryStore())
     said = [f"w{n}" for n in range(5_001)]
@@ -103,7 +103,7 @@ def test_thousands_of_tiny_messages_go_out(wire, roles):
     assert [one for n, one in enumerate(said) if messages[n]["role"] == "user" and one not in shown | behind] == []
 
 
-def test_the_newest_message_stays_whole_in_a_loop_that_folds_its_own_steps():
+def test_the_newest_message_stays_complete_in_a_loop_that_compacts_its_own_steps():
     """A request for much, with a picture, and many steps since: they leave, and it does not."""
     asked = words(0, 760)
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png(320, 200)}}

@@ -95,7 +95,7 @@ class TestLaws:
         assert len(set(where(added))) == len(added)
 
     @given(places_of(), any_strategy)
-    def test_our_marks_bring_no_ttl_out_of_order(self, places: list[BreakpointSlot], strategy: Chosen) -> None:
+    def test_added_breakpoints_keep_ttls_in_order(self, places: list[BreakpointSlot], strategy: Chosen) -> None:
         """Whatever the client's own order is, every pair that one of ours is in is right."""
         added = set(where(strategy(places, model=SONNET)))
         together = [p for p in given_marks(places, strategy(places, model=SONNET)) if p.has_breakpoint]
@@ -118,14 +118,16 @@ class TestLaws:
         assert strategy(again, model=SONNET) == ()
 
     @given(places_of(), any_strategy)
-    def test_equal_places_give_equal_marks_in_wire_order(self, places: list[BreakpointSlot], strategy: Chosen) -> None:
+    def test_equal_slots_give_equal_breakpoints_in_wire_order(
+        self, places: list[BreakpointSlot], strategy: Chosen
+    ) -> None:
         added = strategy(places, model=SONNET)
 
         assert added == strategy(tuple(places), model=SONNET)
         assert where(added) == [key for key in where(places) if key in set(where(added))]
 
     @given(places_of(), any_strategy)
-    def test_while_marks_remain_none_in_the_messages_is_further_than_a_stride_from_the_next(
+    def test_while_breakpoints_remain_none_in_the_messages_is_further_than_a_stride_from_the_next(
         self, places: list[BreakpointSlot], strategy: Chosen
     ) -> None:
         places = [replace(place, eligible=True, ttl=MINUTES, tokens_before=5000 + n) for n, place in enumerate(places)]
@@ -140,7 +142,9 @@ class TestLaws:
         assert not reach or reach[0] - first <= STRIDE
 
     @given(places_of(), st.integers(1, 6))
-    def test_while_a_mark_is_left_what_is_warm_can_be_found(self, places: list[BreakpointSlot], warm: int) -> None:
+    def test_while_a_breakpoint_remains_cached_content_can_be_found(
+        self, places: list[BreakpointSlot], warm: int
+    ) -> None:
         """Some mark stands within the look-back of the end of the last request."""
         places = [
             replace(place, eligible=True, ttl=MINUTES, tokens_before=5000 + 100 * at) for at, place in enumerate(places)
@@ -154,7 +158,7 @@ class TestLaws:
 
 
 class TestRanked:
-    def test_marks_the_ends_of_system_of_all_before_the_newest_message_and_of_that(self) -> None:
+    def test_marks_the_ends_of_the_system_prompt_the_older_messages_and_the_newest_message(self) -> None:
         """R218; the tools end below the minimum, so no mark is spent on them."""
         chosen = choose_by_value(request(1, 1, 2, 1, 2), model=SONNET)
 
@@ -171,7 +175,7 @@ class TestRanked:
         assert ("messages", 2, 0) in where(choose_by_value(large, model=SONNET))
         assert ("messages", 2, 0) not in where(choose_by_value(places, model=SONNET))
 
-    def test_one_mark_left_goes_where_size_times_probability_is_largest(self) -> None:
+    def test_the_last_breakpoint_is_placed_where_size_times_probability_is_largest(self) -> None:
         """R219: the end of the request, unless it is likely to change."""
         places = request(1, 1, 1)
         shaky = [*places[:-1], replace(places[-1], stable=0.1)]
@@ -179,13 +183,13 @@ class TestRanked:
         assert where(choose_by_value(places, model=SONNET, limit=1)) == [("messages", 2, 0)]
         assert where(choose_by_value(shaky, model=SONNET, limit=1)) == [("messages", 1, 0)]
 
-    def test_what_comes_after_a_shaky_block_is_as_shaky(self) -> None:
+    def test_a_block_after_an_unstable_one_is_as_unstable(self) -> None:
         places = request(1, 1, 1)
         shaky = [*places[:4], replace(places[4], stable=0.1), *places[5:]]
 
         assert where(choose_by_value(shaky, model=SONNET, limit=1)) == [("system", 1, 0)]
 
-    def test_no_mark_is_spent_on_what_is_certain_to_change(self) -> None:
+    def test_no_breakpoint_is_spent_on_what_is_certain_to_change(self) -> None:
         places = request(1, 1, 1)
         certain = [*places[:-1], replace(places[-1], stable=0.0)]
 
@@ -197,7 +201,7 @@ class TestRanked:
 
         assert where(choose_by_value(certain, model=SONNET, warm=1, limit=1)) == [("messages", 0, 0)]
 
-    def test_no_mark_is_spent_on_what_adds_no_tokens(self) -> None:
+    def test_no_breakpoint_is_spent_on_what_adds_no_tokens(self) -> None:
         places = request(1, 1, 1)
         empty = [*places[:-1], replace(places[-1], tokens_before=places[-2].tokens_before)]
 
@@ -209,26 +213,26 @@ class TestRanked:
         assert sum(place.has_breakpoint for place in places) == 4
         assert choose_by_value(places, model=SONNET) == ()
 
-    def test_a_mark_beside_the_clients_own_is_worth_only_what_it_adds(self) -> None:
+    def test_a_breakpoint_beside_the_clients_own_is_worth_only_what_it_adds(self) -> None:
         """The client marked the end: one more goes to the steady half, not one block before."""
         places = request(*[1] * 20)
         theirs = [*places[:-1], replace(places[-1], has_breakpoint=True)]
 
         assert where(choose_by_value(theirs, model=SONNET, limit=2)) == [("system", 1, 0)]
 
-    def test_the_end_of_what_is_warm_stays_within_the_look_back_even_if_one_mark_is_left(self) -> None:
+    def test_the_cached_end_stays_within_the_look_back_even_with_one_breakpoint_left(self) -> None:
         """A turn of 50 blocks: without a mark near the last one the whole prefix is written again."""
         places = request(1, *(1, 2) * 20, 25, 25)
 
         assert where(choose_by_value(places, model=SONNET, warm=41, limit=1)) == [("messages", 40, 1)]
         assert ("messages", 42, 24) in where(choose_by_value(places, model=SONNET, warm=41, limit=2))
 
-    def test_a_short_turn_needs_no_second_mark_to_be_read(self) -> None:
+    def test_a_short_turn_needs_no_second_breakpoint_to_be_read(self) -> None:
         places = request(1, *(1, 2) * 20, 5, 8)
 
         assert where(choose_by_value(places, model=SONNET, warm=41, limit=1)) == [("messages", 42, 7)]
 
-    def test_a_clients_mark_within_the_look_back_reads_for_us(self) -> None:
+    def test_a_clients_breakpoint_within_the_look_back_is_used(self) -> None:
         places = request(1, *(1, 2) * 20, 25, 25)
         theirs = [replace(p, has_breakpoint=(p.index, p.block) == (41, 5)) for p in places]
 
@@ -242,7 +246,7 @@ class TestRanked:
         assert choose_by_value(places, model=SONNET, idle=280) == ()
         assert where(choose_by_value(hours, model=SONNET, idle=280)) == [("system", 1, 0)]
 
-    def test_an_empty_request_has_no_marks(self) -> None:
+    def test_an_empty_request_has_no_breakpoints(self) -> None:
         assert [strategy([], model=SONNET) for strategy in STRATEGIES] == [(), (), ()]
 
 
@@ -270,7 +274,7 @@ class TestPresets:
         assert where(chosen) == [("tools", 39, 0), ("system", 1, 0), ("messages", 0, 0)]
 
     @pytest.mark.parametrize("strategy", STRATEGIES)
-    def test_one_mark_left_goes_to_the_end(self, strategy: Chosen) -> None:
+    def test_the_last_breakpoint_is_placed_at_the_end(self, strategy: Chosen) -> None:
         assert where(strategy(request(1, 2, each=2000), model=SONNET, limit=1)) == [("messages", 1, 1)]
 
 
@@ -292,7 +296,7 @@ class TestEveryStrategy:
         assert added
         assert {place.ttl for place in added} == {MINUTES}
 
-    def test_rises_to_the_clients_ttl_behind_it(self, strategy: Chosen) -> None:
+    def test_rises_to_the_ttl_of_the_clients_later_breakpoint(self, strategy: Chosen) -> None:
         places = request(1, 1, 1, each=2000)
         theirs = [*places[:-1], replace(places[-1], has_breakpoint=True, ttl=HOUR)]
 
@@ -311,7 +315,7 @@ class TestEveryStrategy:
     def test_no_limit_is_above_the_providers(self, strategy: Chosen) -> None:
         assert len(strategy(request(90, each=2000), model=SONNET, limit=9)) == 4
 
-    def test_puts_marks_into_a_long_turn_a_stride_apart(self, strategy: Chosen) -> None:
+    def test_puts_breakpoints_into_a_long_turn_a_stride_apart(self, strategy: Chosen) -> None:
         """A51, where marks remain."""
         added = strategy(request(40, tools=0, system=0, each=2000), model=SONNET)
 

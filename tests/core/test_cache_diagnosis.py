@@ -65,12 +65,12 @@ class TestBreaks:
         assert words in found.detail
         assert found.lost == 59_000
 
-    def test_an_automatic_cache_has_no_marks_to_blame(self) -> None:
+    def test_an_automatic_cache_has_no_breakpoints_to_blame(self) -> None:
         sent = [*steady(2, model=GPT), call(TALK[:30], model=GPT, at=120, marks=(29,), usage=cached(fresh=60_000))]
 
         assert [found.cause for found in diagnose_cache(sent).breaks] == ["provider"]
 
-    def test_one_within_the_ttl_and_the_look_back_is_no_fault_of_ours(self) -> None:
+    def test_a_miss_within_the_ttl_and_the_look_back_is_not_our_fault(self) -> None:
         sent = steady()
         [found] = diagnose_cache([*sent, after(sent, messages=TALK[:26], marks=(25,), at=479.0)]).breaks
 

@@ -31,7 +31,7 @@ class TestWarmth:
 
         assert warm(sent, now)[0] == max(shared, default=0)
 
-    def test_a_longer_branch_sent_before_is_found_behind_a_shorter_one(self) -> None:
+    def test_a_longer_branch_sent_earlier_is_found_after_a_shorter_one(self) -> None:
         assert warm([call(TALK[:9]), call([*TALK[:3], "aside"])], TALK[:12]) == (9, "message 9 is new")
 
     def test_ends_with_the_ttl(self) -> None:
@@ -65,7 +65,7 @@ class TestWarmth:
         assert warm([], TALK) == (0, "nothing was sent yet")
         assert warm([call(["other"])], TALK) == (0, "message 0 changed")
 
-    def test_claude_keeps_only_what_lies_before_a_mark(self) -> None:
+    def test_claude_caches_only_what_precedes_a_breakpoint(self) -> None:
         sent = [call(TALK[:9], model=CLAUDE, marks=(3, 6), usage=cached(write=9000))]
 
         assert warm(sent, TALK[:12], model=CLAUDE) == (7, "no mark after message 6")
@@ -82,7 +82,9 @@ class TestWarmth:
         assert warm(marked, TALK[:12], model=CLAUDE) == (9, "message 9 is new")
         assert warm(of_nothing, TALK[:12], model=CLAUDE) == (9, "message 9 is new")
 
-    def test_without_marked_messages_the_uncached_rest_tells_a_marked_system_from_the_automatic_mark(self) -> None:
+    def test_without_message_breakpoints_the_uncached_rest_distinguishes_a_system_breakpoint_from_the_automatic_one(
+        self,
+    ) -> None:
         system_only = [call(TALK[:9], model=CLAUDE, usage=cached(read=9000, fresh=5000))]
         automatic = [call(TALK[:9], model=CLAUDE, usage=cached(read=14000, fresh=3))]
 
@@ -100,7 +102,7 @@ class TestWarmth:
         assert tokens([*TALK[:6], "x"]) == 7000
         assert tokens([*TALK[:2], "x"]) == 2500
 
-    def test_tokens_of_a_call_under_way_are_our_estimate(self) -> None:
+    def test_the_tokens_of_a_pending_call_are_estimated(self) -> None:
         found = find_cached_prefix([call(TALK[:9])], now=10, model=GPT, system="s", tools="t", prefix=chain(*TALK[:9]))
 
         assert found.tokens == 900
@@ -142,7 +144,7 @@ class TestAnchor:
         assert self.find(sent, TALK[:9]) == (6, cached(fresh=6))
         assert self.find(sent, TALK[:5]) == (4, cached(fresh=4))
 
-    def test_after_an_edit_it_is_one_from_before_what_left(self) -> None:
+    def test_after_an_edit_it_is_a_request_from_before_the_removed_content(self) -> None:
         """R043: the newest usage still counts what an edit took out; the gauge must not."""
         sent = [call(TALK[:n], usage=cached(fresh=n)) for n in (2, 4, 6)]
 

@@ -81,10 +81,10 @@ class TestBreakEven:
 
 
 class TestHorizon:
-    def test_ends_at_high_water(self) -> None:
+    def test_ends_at_the_high_threshold(self) -> None:
         assert calls_ahead(tokens=60_000, high=80_000, growth=2000) == 10
 
-    def test_never_reaches_high_water_without_growth_and_is_never_negative(self) -> None:
+    def test_never_reaches_the_high_threshold_without_growth_and_is_never_negative(self) -> None:
         assert calls_ahead(tokens=60_000, high=80_000, growth=0) == math.inf
         assert calls_ahead(tokens=90_000, high=80_000, growth=2000) == 0
 

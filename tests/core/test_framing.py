@@ -95,7 +95,7 @@ def test_no_spelling_of_our_tags_survives(tag: str) -> None:
 @pytest.mark.parametrize(
     "text", ["<some-other-tag>x</some-other-tag>", "a < b", "<system-reminders>", "List<T>", "&lt;p>"]
 )
-def test_markup_that_is_not_ours_stays(text: str) -> None:
+def test_foreign_markup_stays(text: str) -> None:
     assert frame("system-reminder", text) == f"<system-reminder>\n{text}\n</system-reminder>"
 
 
@@ -104,7 +104,7 @@ def test_a_name_that_cannot_be_a_tag_is_refused() -> None:
         frame("x><y", "text")
 
 
-def test_hostile_text_of_a_megabyte_is_scanned_in_one_go() -> None:
+def test_a_megabyte_of_hostile_text_is_scanned_in_linear_time() -> None:
     """A pattern that backtracks would not come back from these."""
     for text in (
         "<" + " " * 500_000,

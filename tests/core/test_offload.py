@@ -31,7 +31,7 @@ def test_the_stub_names_the_file_that_the_blob_becomes():
     )
 
 
-def test_without_a_shelf_nothing_is_kept_and_the_stub_says_so():
+def test_without_saved_files_nothing_is_kept_and_the_stub_says_so():
     view = View.of(talk("user:go", "call:read", "result:900", "say:ok"))
     edit = leaving(view, None).stub_result(view.results[0], render, "old")
 
@@ -39,7 +39,7 @@ def test_without_a_shelf_nothing_is_kept_and_the_stub_says_so():
     assert edit.replacement[0].text.endswith("; not kept]")
 
 
-def test_a_stand_in_keeps_pair_role_and_trust_and_counts_its_saving():
+def test_a_replacement_keeps_pair_role_and_trust_and_counts_its_saving():
     view = View.of(talk("user:go", "call:read", "result:900", "say:ok"))
     result = view.results[0]
     edit = leaving(view).stub_result(result, render, "old")

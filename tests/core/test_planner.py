@@ -35,7 +35,7 @@ def test_below_every_level_nothing_is_asked_of_pressure_passes():
     assert make_plan(LONG, [never], budget(100_000)).edits == ()
 
 
-def test_acting_goes_down_to_low_water_and_no_further():
+def test_acting_stops_at_the_low_threshold():
     made = make_plan(LONG, [clear_results], SMALL)
 
     assert made.after.tokens <= SMALL.levels.low
@@ -66,7 +66,7 @@ def test_what_the_pairing_rule_refuses_is_left_out_and_reported():
     assert made.rejected[0][1] == "parts a call from its result"
 
 
-def test_what_a_gentle_pass_freed_is_counted_before_a_heavier_one_is_asked():
+def test_what_a_gentle_pass_freed_is_counted_before_a_heavier_one_runs():
     """R043."""
     asked = []
 
@@ -99,7 +99,7 @@ class TestWarmth:
     def test_a_cold_prefix_is_rewritten(self):
         assert self.act(cached_entries=0, growth=1000).edits
 
-    def test_high_water_forces_it(self):
+    def test_the_high_threshold_forces_it(self):
         made = make_plan(
             LONG, [clear_results], SMALL, situation(LONG, within=SMALL, idle=10.0, cached_entries=10, growth=1000)
         )

@@ -52,7 +52,7 @@ def test_head_and_tail_say_what_is_missing():
     ["e\u0301", "\ud83d\ude00", "👩\u200d💻", "👍🏽", "🇩🇪", "\r\n", "कि"],
     ids=["accent", "surrogates", "joined", "skin", "flag", "crlf", "vowel sign"],
 )
-def test_no_cut_parts_what_is_read_as_one_character(whole):
+def test_no_cut_splits_a_visible_character(whole):
     text = f"ab{whole}cd"
     for at in range(3, 2 + len(whole)):
         head, tail = clip(text, 0, at), clip(text, at, len(text))
@@ -73,7 +73,7 @@ def test_a_clip_is_a_part_of_what_was_asked_for(text, start, stop):
     assert part in text[max(0, start) : max(0, stop)]
 
 
-def test_an_endless_cluster_is_cut_all_the_same():
+def test_an_endless_cluster_is_still_cut():
     assert clip("a" + "\u0301" * 1000, 0, 500)
 
 
@@ -128,7 +128,7 @@ def test_which_lines_decide(line, decides):
     assert decisive_lines(f"before\n{line}\nafter") == ((line,) if decides else ())
 
 
-def test_of_many_decisive_lines_the_first_and_last_are_kept():
+def test_the_first_and_last_of_many_decisive_lines_are_kept():
     text = "\n".join(f"error {n}" for n in range(100))
 
     assert decisive_lines(text, most=4) == ("error 0", "error 1", "error 98", "error 99")
@@ -157,7 +157,7 @@ Exited with code: 3,exit 0,not found,nota,refu\u017fed,den\u0131ed,\u0130t,失�
 
 
 @given(st.lists(st.lists(st.sampled_from(re.split(",\n?", _PIECES)), min_size=1, max_size=5).map("".join), max_size=12))
-def test_every_line_that_tells_how_it_ended_is_found_however_it_is_written(lines):
+def test_every_line_that_says_how_it_ended_is_found_however_it_is_written(lines):
     """Also with letters that only count as others where case does not: a long s, a dotless i."""
     told = tuple(line.strip() for line in lines if _TELLS.search(line))
 

@@ -52,7 +52,7 @@ INNOCENT = [
 
 
 @pytest.mark.parametrize("kind", SECRETS)
-def test_a_known_shape_is_masked_wherever_it_stands(kind):
+def test_a_known_shape_is_masked_wherever_it_appears(kind):
     text, found = redact(f"before ({SECRETS[kind]}) after")
 
     assert text == f"before ([redacted: {kind}]) after"
@@ -60,7 +60,7 @@ def test_a_known_shape_is_masked_wherever_it_stands(kind):
 
 
 @pytest.mark.parametrize("text", NAMED)
-def test_a_value_with_a_telling_name_is_masked_and_the_name_stays(text):
+def test_a_value_with_a_revealing_name_is_masked_and_the_name_stays(text):
     assert redact(text)[0] == NAMED[text]
     assert redact(NAMED[text]) == (NAMED[text], {})
 
@@ -80,7 +80,7 @@ def test_a_key_cut_off_in_the_middle_is_masked_to_the_end():
     assert redact("x -----BEGIN PRIVATE" + " KEY-----\nMIIE")[0] == "x [redacted: private-key]"
 
 
-def test_in_json_a_telling_key_is_enough_and_pictures_and_signatures_stay():
+def test_in_json_a_revealing_key_is_enough_and_pictures_and_signatures_stay():
     picture = base64.b64encode(hashlib.sha256(b"p").digest()).decode()
     value = {"input": {"password": "x1", "n": 3, "to": ["a", None]}, "data": picture, "signature": picture}
 
@@ -98,13 +98,13 @@ def test_masking_twice_changes_nothing_more(text):
 
 
 @pytest.mark.parametrize("before", ["", "-", "--", "session-", "a-b_c-", "x" * 30 + "-"])
-def test_a_token_behind_dashed_words_goes_and_the_words_stay(before):
+def test_a_token_after_dashed_words_is_masked_and_the_words_stay(before):
     token = SECRETS["jwt"]
 
     assert redact(f"see {before}{token} here")[0] == f"see {before}[redacted: jwt] here"
 
 
 @pytest.mark.parametrize("name", ["password", "my-db-password", "a_secret", "x.api_key", "PROD_ACCESS_TOKEN"])
-def test_what_stands_before_a_telling_name_does_not_hide_it(name):
+def test_text_before_a_revealing_name_does_not_hide_it(name):
     assert redact(f'{name} = "hunter2222"')[0] == f'{name} = "[redacted: password]"'
     assert redact(f"{name}=hunter2222 next")[0] == f"{name}=[redacted: password] next"

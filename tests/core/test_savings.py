@@ -129,7 +129,7 @@ def long_talk(*, clear_at: int = 12, calls: int = 30, **more) -> Talk:
     return talk
 
 
-def test_what_is_told_is_what_the_untouched_conversation_would_have_cost_more():
+def test_savings_are_what_the_unedited_conversation_would_have_cost_more():
     talk = long_talk()
     told = compute_savings(talk.records)
 
@@ -220,7 +220,7 @@ def test_the_books_close(steps, misses, dollars):
     assert told.billed is None or told.claimed <= told.billed + 1e-9
 
 
-def test_a_bill_that_shows_less_is_what_is_told():
+def test_a_bill_that_shows_a_smaller_saving_is_believed():
     """The provider drops the cache after our edit, and had not before: that is ours until shown otherwise."""
     talk = Talk()
     for n in range(30):
@@ -232,7 +232,7 @@ def test_a_bill_that_shows_less_is_what_is_told():
     assert told.drift > 0
 
 
-def test_a_cache_that_always_missed_a_part_is_not_held_against_the_edits():
+def test_a_cache_that_always_missed_a_part_is_not_blamed_on_the_edits():
     talk = Talk()
 
     def lossy(blocks, at):
@@ -258,7 +258,7 @@ def test_without_edits_nothing_is_saved_whatever_the_bills():
     assert told.drift > 0
 
 
-def test_calls_without_a_bill_are_expected_and_told_apart():
+def test_calls_without_a_bill_are_estimated_and_reported_separately():
     talk = Talk()
     for n in range(30):
         talk.call(4_000, clear=tuple(range(8)) if n == 12 else (), usage=n < 20)
@@ -272,7 +272,7 @@ def test_calls_without_a_bill_are_expected_and_told_apart():
     assert unbilled.claimed == unbilled.expected > 0
 
 
-def test_an_undone_edit_saves_no_more_and_its_way_back_is_charged():
+def test_an_undone_edit_saves_no_more_and_its_restoration_is_charged():
     talk = long_talk(calls=20)
     before = compute_savings(talk.records).expected
     talk.records.append(ebb_record("undo", batch="p13", at=talk.at))
@@ -298,7 +298,7 @@ def test_an_edit_holds_only_on_branches_that_have_what_it_changed():
     assert [entry.calls - calls for entry in told.edits] == [1, 0, 0, 0, 0, 0, 0, 0]
 
 
-def test_a_fold_pays_for_the_answers_before_it_and_answers_in_vain_are_told_apart():
+def test_a_compaction_pays_for_the_answers_before_it_and_unused_answers_are_reported_separately():
     asked = ebb_record("answer", key="k", usage={"input": 1_000, "cache_read": 20_000, "output": 600})
     fold = ebb_record("plan", id="p2", edits=[{"id": "x", "by": "summarize", "first": "m0", "last": "m0", "saved": 30_000}],
                situation={"warm": 1}, moved={"after": 0, "put": 500, "fresh": []})  # fmt: skip
@@ -327,7 +327,7 @@ def test_a_client_without_a_cache_saves_every_token_at_full_price():
     assert told.edits[0].break_even_calls == 0
 
 
-def test_a_log_that_does_not_say_what_moved_is_counted_as_badly_as_can_be():
+def test_a_log_that_does_not_record_what_moved_is_counted_as_the_worst_case():
     talk = long_talk()
     exact = compute_savings(talk.records).expected
     for record in talk.records:
@@ -336,7 +336,7 @@ def test_a_log_that_does_not_say_what_moved_is_counted_as_badly_as_can_be():
     assert compute_savings(talk.records).expected < exact
 
 
-def test_an_edit_holds_again_where_what_it_changed_comes_back():
+def test_an_edit_is_active_again_when_its_original_returns():
     """The client goes back, and then sends what it had left out, as it was."""
     talk = long_talk(calls=20)
     calls, last = compute_savings(talk.records).edits[-1].calls, talk.records[-2]

@@ -92,7 +92,7 @@ def test_other_text_is_no_stub(text):
         (stubs.region_evicted, "[Earlier turns truncated due to compactor error]"),  # R252
     ],
 )
-def test_the_seeds_strings(template, text):
+def test_the_reference_agents_strings(template, text):
     assert template(replace(RESULT, preview="head", more=True)) == text
 
 
@@ -100,7 +100,7 @@ def test_the_seeds_strings(template, text):
     "template",
     [stubs.mini_claude_persisted, stubs.claude_code_persisted, stubs.learn_persisted, stubs.region_input],
 )
-def test_without_a_shelf_no_template_promises_a_file(template):
+def test_without_saved_files_no_template_promises_a_file(template):
     bare = replace(RESULT, path="", preview="head")
 
     assert parse(template(bare)) == replace(bare, chars=0, octets=0)
@@ -111,7 +111,7 @@ def test_without_a_shelf_no_template_promises_a_file(template):
     "template",
     [stubs.mini_claude_persisted, stubs.claude_code_persisted, stubs.learn_persisted, stubs.region_input],
 )
-def test_of_a_text_in_memory_no_template_promises_a_file(template):
+def test_for_a_text_in_memory_no_template_promises_a_file(template):
     kept = replace(RESULT, path="memory:toolu_1.txt", preview="head")
 
     assert template(kept) == "[ebb: result of Read, 9000 tokens, 412 lines; kept in memory:toolu_1.txt]\nhead"
@@ -119,11 +119,11 @@ def test_of_a_text_in_memory_no_template_promises_a_file(template):
     assert (RESULT.file, RESULT.handle) == (FILE, "toolu_1.txt")
 
 
-def test_without_a_shelf_claude_codes_clear_says_what_the_seed_says_on_failure():
+def test_without_saved_files_claude_codes_clear_uses_its_text_for_failure():
     assert stubs.claude_code_cleared(replace(RESULT, path="")) == "[Old tool result content cleared]"
 
 
-def test_a_whole_preview_has_no_dots():
+def test_a_complete_preview_has_no_dots():
     whole = stubs.claude_code_persisted(replace(RESULT, preview="all", more=False))
 
     assert whole.endswith("\nall\n</persisted-output>")

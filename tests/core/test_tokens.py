@@ -131,7 +131,7 @@ def test_many_blocks_are_counted_at_once_as_each_would_be_alone(blocks):
 
 
 @given(ANY_TEXT, ANY_TEXT)
-def test_the_whole_is_about_the_sum_of_its_parts(one, two):
+def test_the_total_is_about_the_sum_of_its_parts(one, two):
     """At a seam one beginning may be counted twice, and no more: 1.37 is the dearest."""
     parts, whole = DEFAULT.measure(one) + DEFAULT.measure(two), DEFAULT.measure(one + two)
 
@@ -311,7 +311,7 @@ def test_a_calibration_holds_a_bounded_number_of_models_and_drops_the_longest_un
     assert len(Calibration.from_dict({str(n): [0.1, 1000] for n in range(500)}).models) == 64
 
 
-def test_the_anchor_stands_and_only_what_came_after_is_scaled():
+def test_the_anchor_is_fixed_and_only_what_follows_is_scaled():
     known = Calibration()
 
     assert scale_from_anchor(100_000, 1000, known, CLAUDE) == 101_000
@@ -319,7 +319,7 @@ def test_the_anchor_stands_and_only_what_came_after_is_scaled():
     assert scale_from_anchor(0, 1000, known, "gpt-5.5") == 800
 
 
-def test_what_edits_freed_comes_off_the_anchor():
+def test_what_edits_freed_is_subtracted_from_the_anchor():
     """R043: the last usage still shows the size before the edits."""
     assert scale_from_anchor(100_000, -30_000, Calibration(), CLAUDE) == 70_000
     assert 70_000 < scale_from_anchor_upper(100_000, -30_000, Calibration(), CLAUDE) < 80_000
@@ -364,7 +364,7 @@ def benchmark() -> ModuleType:
         "moonshot-kimi-cli/7758c4c5-*",
     ],
 )
-def test_recorded_bills_are_foretold(benchmark, file):
+def test_recorded_bills_are_predicted(benchmark, file):
     """Claude 4.6 and 4.7, GPT-5.5 and a Chinese session, none of which the weights were fitted on."""
     (path,) = DATA.glob(file)
     found = list(benchmark.scores(path, Counter()))

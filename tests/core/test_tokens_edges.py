@@ -34,7 +34,7 @@ def test_a_hundred_chunks_of_a_character_are_25_tokens():
 
 
 @given(st.lists(ANY_TEXT))
-def test_a_stream_counts_as_its_whole_text_however_it_is_cut(chunks):
+def test_a_stream_counts_as_its_full_text_however_it_is_cut(chunks):
     for estimator in ESTIMATORS:
         counter = StreamingCounter(estimator)
         for chunk in chunks:
@@ -128,7 +128,7 @@ def test_usage_is_read_and_brought_into_range(usage, expected):
 
 
 @pytest.mark.parametrize("nothing", [None, {}, [], "usage", 5, {"usage": None}, {"usage": []}, {"id": "x"}, object()])
-def test_where_there_is_no_usage_there_is_none(nothing):
+def test_without_usage_there_is_none(nothing):
     assert usage_from(nothing) is None
 
 

@@ -67,7 +67,7 @@ def test_an_edit_with_nothing_put_drops():
     assert view.entries == (ITEMS[0], *ITEMS[3:])
 
 
-def test_an_edit_that_shows_is_counted_whether_or_not_anything_stands_in():
+def test_a_visible_edit_is_counted_with_or_without_a_replacement():
     dropped = Edit(by="test", first=ITEMS[1].id, last=ITEMS[2].id)
     hidden = rewrite(result(2))
     fold = Edit(
@@ -83,14 +83,14 @@ def test_an_edit_that_shows_is_counted_whether_or_not_anything_stands_in():
     assert not shown(elsewhere).has_edits
 
 
-def test_an_inserting_edit_stands_after_its_item():
+def test_an_inserting_edit_is_placed_after_its_item():
     view = shown(Edit(by="test", insert_after=ITEMS[0].id, replacement=(note("hint", role="user", kind="text"),)))
 
     assert texts(view)[:2] == ["fix it", "hint"]
     assert len(view.entries) == len(ITEMS) + 1
 
 
-def test_what_was_inserted_stays_behind_the_stub_of_its_item_and_leaves_with_a_fold():
+def test_an_insertion_stays_after_the_stub_of_its_item_and_is_removed_by_a_compaction():
     hint = Edit(by="test", insert_after=result(0).id, replacement=(note("hint", role="user", kind="text"),))
 
     assert texts(shown(hint, rewrite(result(0))))[2:4] == ["[gone]", "hint"]
@@ -98,7 +98,7 @@ def test_what_was_inserted_stays_behind_the_stub_of_its_item_and_leaves_with_a_f
     assert "hint" not in texts(shown(hint, Edit(by="test", first=ITEMS[1].id, last=result(0).id)))
 
 
-def test_undo_is_leaving_an_edit_out_whatever_came_after():
+def test_undo_omits_an_edit_whatever_followed_it():
     one, two = rewrite(result(0)), rewrite(result(2))
     fold = Edit(
         by="fold", first=ITEMS[1].id, last=ITEMS[4].id, replacement=(note("summary", role="user", kind="text"),)
@@ -108,11 +108,11 @@ def test_undo_is_leaving_an_edit_out_whatever_came_after():
     assert texts(shown(one, two)) == ["fix it", "{}", "[gone]", "{}", "...", "{}", "[gone]", "done"]
 
 
-def test_of_two_edits_of_the_same_item_the_newer_wins():
+def test_the_newer_of_two_edits_of_one_item_wins():
     assert "[newer]" in texts(shown(rewrite(result(0)), rewrite(result(0), "[newer]")))
 
 
-def test_a_fold_hides_the_edits_inside_it_in_whichever_order_they_came():
+def test_a_compaction_hides_the_edits_inside_it_in_any_order():
     fold = Edit(
         by="fold", first=ITEMS[0].id, last=ITEMS[4].id, replacement=(note("summary", role="user", kind="text"),)
     )
@@ -150,7 +150,7 @@ class TestWhichEditsHold:
         moved = (*ITEMS, reminder)
         assert texts(View.of(moved, edits)) == ["fix it", "summary", "{}", "[gone]", "done", reminder.text]
 
-    def test_a_reminder_that_a_fold_never_saw_stays_in_sight(self):
+    def test_a_reminder_that_a_compaction_never_saw_stays_visible(self):
         reminder = talk("reminder:<system-reminder>Be brief.</system-reminder>")[0]
         with_reminder = (*ITEMS[:3], reminder, *ITEMS[3:])
 
@@ -158,7 +158,7 @@ class TestWhichEditsHold:
             "fix it", "summary", reminder.text, "{}", "...", "done",
         ]  # fmt: skip
 
-    def test_a_reminder_that_a_fold_carries_along_is_gone_where_the_client_dropped_it(self):
+    def test_a_reminder_that_a_compaction_carries_along_disappears_when_the_client_drops_it(self):
         reminder = talk("reminder:<system-reminder>Be brief.</system-reminder>")[0]
         before = (reminder, *ITEMS)
         fold = replace(summary(0, 4), first=reminder.id, replacement=(reminder, *summary(0, 4).replacement))
@@ -168,14 +168,14 @@ class TestWhichEditsHold:
         assert texts(View.of(ITEMS, edits))[:2] == ["summary", "{}"]
 
     @pytest.mark.parametrize("place", range(1, 5))
-    def test_a_fold_does_not_hold_where_something_in_it_changed(self, place):
+    def test_a_compaction_does_not_apply_when_an_item_in_it_changed(self, place):
         edits = bound(summary(1, 4))
         changed = tuple(replace(item, id="e1-other-0") if n == place else item for n, item in enumerate(ITEMS))
 
         assert View.of(changed, edits).entries == changed
 
     @pytest.mark.parametrize("place", range(1, 5))
-    def test_a_fold_does_not_hold_where_something_in_it_is_gone(self, place):
+    def test_a_compaction_does_not_apply_when_an_item_in_it_is_missing(self, place):
         """So a fold of one conversation never stands in another that has a part of its messages."""
         edits = bound(summary(1, 4))
         rest = tuple(item for n, item in enumerate(ITEMS) if n != place)
@@ -183,13 +183,13 @@ class TestWhichEditsHold:
         assert View.of(rest, edits).entries == rest
 
     @pytest.mark.parametrize("place", range(2, 5))
-    def test_a_fold_does_not_hold_where_something_came_between(self, place):
+    def test_a_compaction_does_not_apply_when_an_item_was_added_inside(self, place):
         edits = bound(summary(1, 4))
         more = (*ITEMS[:place], talk("user:another thing")[0], *ITEMS[place:])
 
         assert View.of(more, edits).entries == more
 
-    def test_a_fold_does_not_hold_where_its_items_changed_places(self):
+    def test_a_compaction_does_not_apply_when_its_items_changed_places(self):
         edits = bound(summary(1, 6))
         swapped = (ITEMS[0], *ITEMS[1:3], *ITEMS[5:7], *ITEMS[3:5], ITEMS[7])
 
@@ -203,7 +203,7 @@ class TestWhichEditsHold:
         assert View.of(rest, bound(told)).entries == rest
         assert "summary" in texts(View.of((*ITEMS, *talk("user:and on")), bound(told)))
 
-    def test_what_was_inserted_does_not_stand_in_another_conversation(self):
+    def test_an_insertion_does_not_appear_in_another_conversation(self):
         edits = bound(
             Edit(by="test", insert_after=ITEMS[4].id, replacement=(note("recalled", role="user", kind="text"),))
         )
@@ -219,7 +219,7 @@ class TestWhichEditsHold:
         assert View.of(asked, edits).entries == asked
 
     @pytest.mark.parametrize("text", sorted(CLEARED_TEXTS))
-    def test_a_result_that_a_known_client_cleared_is_still_there(self, text):
+    def test_a_result_that_a_known_client_cleared_is_still_available(self, text):
         cleared = tuple(replace(i, id="e1-other-0", text=text, tokens=1) if i is result(0) else i for i in ITEMS)
 
         assert texts(View.of(cleared, bound(rewrite(result(0))))) == texts(shown(rewrite(result(0))))
@@ -241,20 +241,20 @@ class TestWhichEditsHold:
 
 
 class TestGrowing:
-    def test_extending_gives_the_view_of_the_whole(self):
+    def test_extending_gives_the_view_of_all_messages(self):
         edits = bound(rewrite(result(0)), items=ITEMS[:5])
         grown = View.of(ITEMS[:5], edits).extend(ITEMS[5:])
 
         assert grown == View.of(ITEMS, edits)
 
-    def test_an_edit_that_waited_for_a_new_item_holds_once_it_comes(self):
+    def test_an_edit_that_waited_for_a_new_item_applies_once_it_arrives(self):
         edits = bound(rewrite(result(0)))
         grown = View.of(ITEMS[:5], edits).extend(ITEMS[5:])
 
         assert "[gone]" in texts(grown)
 
 
-def test_a_call_that_never_had_a_result_may_fold_with_its_turn():
+def test_a_call_without_a_result_may_be_compacted_with_its_turn():
     """Broken input must not keep a session from folding."""
     items = talk("user:go", "call:read", "call:lost", "result#c1:9", "say:ok", "user:next")
     whole = Edit(by="x", first=items[0].id, last=items[4].id)
@@ -270,7 +270,7 @@ class TestCuts:
 
         assert find_seams(View.of(items)) == (0, 1, 6, 7, 8)
 
-    def test_results_that_come_back_in_another_order_still_bind_their_batch(self):
+    def test_results_that_return_in_another_order_still_bind_their_batch(self):
         items = talk("user:go", "call#a:read", "call#b:grep", "result#b:9", "result#a:9", "say:done")
 
         assert find_seams(View.of(items)) == (0, 1, 5, 6)
@@ -318,7 +318,7 @@ class TestRefusals:
     def test_what_an_edit_may_not_do(self, edit, why):
         assert (why in rejection_reason(View.of(ITEMS), edit)) if why else rejection_reason(View.of(ITEMS), edit) == ""
 
-    def test_pinned_and_locked_items_stay_unless_they_are_put_back_whole(self):
+    def test_pinned_and_locked_items_stay_unless_the_edit_keeps_them(self):
         items = talk("user:go", "pinned say:keep", "user:next")
         drop = Edit(by="t", first=items[0].id, last=items[1].id)
 
@@ -342,7 +342,7 @@ class TestRefusals:
 
         assert leaves == [goes, later.startswith("user")]
 
-    def test_of_notes_that_differ_the_newest_stay_and_those_before_the_first_answer(self):
+    def test_the_newest_of_differing_notes_stay_and_so_do_those_before_the_first_answer(self):
         notes = [f"locked system:about {word}" for word in "abcdefghij"]
         steps = [line for note in notes for line in (note, "say:ok", "user:more")]
         items = talk("user:go", "locked system:# Environment", "say:ok", "user:x", "pinned system:never", *steps)
@@ -357,7 +357,7 @@ class TestRefusals:
         assert len(old_note_ids(view)) == 2
         assert "pinned" in rejection_reason(view, Edit(by="t", first=items[4].id, last=items[4].id))
 
-    def test_an_edit_contains_an_earlier_one_or_is_apart_from_it(self):
+    def test_an_edit_contains_an_earlier_one_or_is_disjoint_from_it(self):
         view = shown(summary(1, 4))
 
         assert "overlaps" in rejection_reason(view, Edit(by="t", first=ITEMS[3].id, last=ITEMS[6].id))
@@ -379,7 +379,7 @@ def test_results_after_the_assistant_last_spoke_are_unseen():
     assert View.of(items).unseen_ids == {items[-1].id, items[-2].id}
 
 
-def test_the_cover_of_a_stand_in_is_all_it_stands_for():
+def test_the_cover_of_a_replacement_is_all_that_it_replaces():
     fold = Edit(by="fold", first=ITEMS[1].id, last=ITEMS[4].id, replacement=(note("s", role="user", kind="text"),))
 
     assert covered_range(shown(fold), 1, 3) == (ITEMS[1].id, ITEMS[5].id)
@@ -393,7 +393,7 @@ def test_a_view_does_not_grow_from_items_that_were_never_its_own():
     assert view.extend_from(2, tail) == View.of(tail)
 
 
-def test_a_grown_view_says_how_much_it_has_of_the_one_before():
+def test_a_grown_view_says_how_much_it_shares_with_the_one_before():
     view = shown(rewrite(result(0)))
     grown = view.extend(talk("user:more"))
     before, shared = grown.grown_from
@@ -421,7 +421,7 @@ EDITS = st.lists(st.one_of(RANGES, RANGES, RANGES, INSERTED, ABSENT), max_size=9
 
 @settings(max_examples=300)
 @given(EDITS, st.integers(0, 9), st.integers(1, 20))
-def test_edits_that_come_one_after_the_other_show_what_all_of_them_at_once_show(edits, before, begun):
+def test_edits_applied_one_by_one_show_the_same_as_all_at_once(edits, before, begun):
     """Also where the conversation has grown in between, and whatever hides whatever."""
     edits = bound(*edits, items=ITEMS_OF_MANY)
     view = View.of(ITEMS_OF_MANY[:begun], edits[:before])

@@ -102,7 +102,7 @@ def test_files_read_are_newest_last_and_without_deleted_ones() -> None:
     assert [fact.path for fact in facts.files_read] == ["b", "a"]
 
 
-def test_every_message_of_the_user_is_kept_whole() -> None:
+def test_every_user_message_is_kept_complete() -> None:
     facts = collect_facts(
         [user("first"), assistant("yes"), harness("<system-reminder>x</system-reminder>"), user("第二 " * 999)]
     )

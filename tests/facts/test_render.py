@@ -50,7 +50,7 @@ def test_the_limit_holds_for_a_counter_that_does_not_add_up() -> None:
     assert whole(text) <= 400
 
 
-def test_everything_of_a_short_session_is_there() -> None:
+def test_everything_of_a_short_session_is_present() -> None:
     facts = collect_facts(session(3))
     text = render_facts(facts, max_tokens=5000, count=DEFAULT.text)
 
@@ -69,7 +69,7 @@ def _paths_written_out(text: str) -> str:
     return text + "".join(f"\n{place}{name.split(' ')[0]}" for place, names in grouped for name in names.split(", "))
 
 
-def test_under_a_tight_limit_changed_files_come_before_read_ones() -> None:
+def test_under_a_tight_limit_changed_files_are_listed_before_read_ones() -> None:
     text = render_facts(collect_facts(session(40)), max_tokens=200, count=DEFAULT.text)
 
     assert 0 < len(re.findall(r"read_\d+\.py", text)) < len(re.findall(r"changed_\d+\.py", text)) < 40
@@ -96,7 +96,7 @@ def test_a_file_in_constant_use_outranks_a_newer_one_that_was_seen_once() -> Non
     assert "side_0.py" not in text
 
 
-def test_a_name_the_assistant_used_outranks_a_newer_one_that_only_stood_in_output() -> None:
+def test_a_name_the_assistant_used_outranks_a_newer_one_that_only_appeared_in_output() -> None:
     noise = " ".join(f"other_name_{n}" for n in range(300))
     items = [
         *call_and_result("Bash", {"command": "grep pinned_symbol_x ."}),
@@ -151,7 +151,7 @@ def test_a_sentence_that_adds_no_name_is_left_out() -> None:
     assert render_facts(collect_facts(items), max_tokens=500, count=DEFAULT.text).count("alpha_symbol_one") == 1
 
 
-def test_sections_come_most_important_first() -> None:
+def test_sections_are_ordered_by_importance() -> None:
     headings = (
         "Files changed",
         "State of the work",

@@ -39,7 +39,7 @@ def test_a_line_without_new_names_is_dropped():
     )
 
 
-def test_the_line_with_the_most_names_for_its_length_comes_first():
+def test_the_line_with_the_most_names_for_its_length_is_first():
     text = "a long line of small words that has but one identifier in it\nhigh_waters low_waters"
 
     assert SalientLines().select(text, count, 8) == "high_waters low_waters"
@@ -56,7 +56,7 @@ def test_lines_below_a_preview_do_not_repeat_it():
 
 
 @given(LINES, st.integers(min_value=0, max_value=60))
-def test_whole_lines_are_kept_in_order_within_the_limit(lines, most):
+def test_complete_lines_are_kept_in_order_within_the_limit(lines, most):
     kept = SalientLines().select("\n".join(lines), count, most)
 
     rest = iter(lines)

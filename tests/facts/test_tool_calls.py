@@ -52,7 +52,7 @@ def test_some_words_count_only_at_the_start_of_a_line(line):
     assert find_key_lines(f"it began\nand {line}\nthe end") == ("it began", "the end")
 
 
-def test_the_first_error_comes_before_the_last_success():
+def test_the_first_error_is_listed_before_the_last_success():
     text = "1 passed\n2 errors\n3 errors\n4 passed, 0 errors\nthe end"
 
     assert find_key_lines(text) == ("2 errors", "the end")

@@ -23,7 +23,7 @@ def test_through_a_context_it_never_does(held):
     assert max(step.prompt + step.output for step in held.steps) <= held.window
 
 
-def test_the_summary_is_the_same_servers_work_and_stands_in_what_follows(held):
+def test_the_summary_is_written_by_the_same_server_and_is_sent_in_later_requests(held):
     """Really asked, really answered, and used; lines that say what nobody said are struck, so not each need be there."""
     asked, answered = held.asked, held.answered
     words = [answer["choices"][0]["message"]["content"] for answer in answered]

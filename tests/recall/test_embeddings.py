@@ -27,7 +27,7 @@ def test_a_word_is_nearer_to_its_synonym_than_to_a_stranger():
 
 @installed
 @pytest.mark.parametrize("text", ["", "\ud800", "连接", "x" * 9000])
-def test_any_text_has_a_vector_of_one_length(text):
+def test_every_text_has_a_vector_of_the_same_length(text):
     (vector,) = StaticEmbeddings().embed([text])
 
     assert len(vector) == 512

@@ -11,7 +11,7 @@ from recall.recorded_sessions import SOURCE, TALK, record
 from runtime.sessions import context, loop, run
 
 
-def test_an_item_has_its_whole_id_its_hash_and_its_first_eight_digits_for_handles(kept):
+def test_an_items_handles_are_its_full_id_its_hash_and_its_first_eight_digits(kept):
     log, store = kept
     items = record(log, TALK["anthropic"])
     recall, id = RecallSearch(log, store), items[-1].id
@@ -49,7 +49,7 @@ def test_seven_digits_are_too_few(kept):
         RecallSearch(log, store).read(items[-1].id[3:10])
 
 
-def test_a_file_that_stands_in_the_shelf_but_was_not_recorded_is_refused(store):
+def test_an_unrecorded_file_in_the_blob_folder_is_refused(store):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
     log.save_blob("t1.txt", SOURCE)

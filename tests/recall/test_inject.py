@@ -53,7 +53,7 @@ def told(wire, ready):
 
 @pytest.mark.parametrize("wire", KEYS)
 @pytest.mark.parametrize("shown", [True, False])
-def test_a_hidden_pair_stands_behind_what_was_shown_and_holds_the_prefix(wire, shown):
+def test_a_hidden_pair_follows_what_was_shown_and_keeps_the_prefix(wire, shown):
     """Shown or not: the request with it is the beginning of every later one, and a provider takes all of them."""
     ctx = context(wire=wire)
     first = told(wire, ctx.prepare(body(wire)))
@@ -71,7 +71,7 @@ def test_a_hidden_pair_stands_behind_what_was_shown_and_holds_the_prefix(wire, s
 
 
 @pytest.mark.parametrize("wire", KEYS)
-def test_beside_the_clients_own_calls_the_answer_goes_with_its_results(wire):
+def test_beside_the_clients_own_calls_the_answer_is_sent_with_its_results(wire):
     """One batch of calls, one batch of results: nothing stands between them that a provider would refuse."""
     ctx = context(wire=wire)
     ctx.prepare(body(wire))
@@ -106,7 +106,7 @@ def test_it_is_there_in_another_process_and_gone_after_undo(tmp_path):
 
 
 @pytest.mark.parametrize("wire", KEYS)
-def test_our_output_fed_back_is_left_as_it_is(wire):
+def test_our_own_output_sent_back_is_left_alone(wire):
     """The pair is there already: it is not put in twice."""
     ctx = context(wire=wire)
     ctx.prepare(body(wire))
@@ -134,7 +134,7 @@ def test_a_pair_leaves_with_what_it_follows_and_is_never_parted():
     assert "toolu_recall_0011" in str(out["messages"])
 
 
-def test_an_id_that_a_server_counts_anew_each_time_is_replaced():
+def test_an_id_that_a_server_renumbers_each_time_is_replaced():
     ctx = context(wire="openai_chat")
     ctx.prepare(body("openai_chat"))
     edit = ctx.insert_recalled([PAIR._replace(id="call_0")])

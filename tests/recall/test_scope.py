@@ -62,7 +62,7 @@ def test_a_stored_result_opens_where_an_edit_that_holds_names_it(kept):
         recall.read("t1.txt", scope=others)
 
 
-def test_what_a_result_is_of_is_told_by_its_own_conversation(kept):
+def test_the_source_of_a_result_is_taken_from_its_own_conversation(kept):
     """Local servers count calls from zero in every answer: the same result under the same id answers another call."""
     log, store = kept
     secret = [use("call_0", "Read", file_path="/home/ann/secret.txt"), got("call_0", "file not found")]
@@ -87,7 +87,7 @@ def test_digits_that_an_item_of_another_conversation_shares_are_enough(kept):
     assert RecallSearch(log, store).read("aaaaaaaa", scope=Scope(messages=["u1"], blobs=())).text == "twin 1"
 
 
-def test_what_others_said_in_one_session_does_not_crowd_out_ones_own(kept):
+def test_other_conversations_of_a_session_do_not_crowd_out_its_own_hits(kept):
     log, store = kept
     mine = [{"role": "assistant", "content": f"the zebra is mine. {'Nothing else. ' * 300}"}]
     theirs = [{"role": ("assistant", "user")[n % 2], "content": f"zebra {n}"} for n in range(120)]

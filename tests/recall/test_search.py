@@ -42,7 +42,7 @@ def test_a_hit_cites_its_source(kept, wire):
     assert [hit.snippet[a:b] for a, b in hit.spans] == ["9f8e7d6"]
 
 
-def test_what_comes_later_is_found_too_and_its_tool_is_known_from_before(kept):
+def test_later_text_is_found_too_and_its_tool_is_known_from_before(kept):
     log, store = kept
     recall = RecallSearch(log, store)
     record(log, TALK["anthropic"][:2])
@@ -99,7 +99,7 @@ def test_a_text_that_was_taken_out_is_read_by_the_path_and_the_name_that_its_stu
     assert recall.search("src/f0.py result")[0].file in ("", log.blob_path(name))
 
 
-def test_a_hit_says_where_the_same_text_stands_on_disk(store):
+def test_a_hit_says_where_the_same_text_is_on_disk(store):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
     log.save_blob("t1.txt", SOURCE)
@@ -110,7 +110,7 @@ def test_a_hit_says_where_the_same_text_stands_on_disk(store):
     assert [(hit.kind, hit.file) for hit in hits] == [("result", log.blob_path("t1.txt"))]
 
 
-def test_a_stored_text_that_is_no_item_is_found_by_itself(kept):
+def test_a_stored_text_that_is_no_item_is_found_on_disk(kept):
     log, store = kept
     record(log, TALK["anthropic"])
     log.save_blob("t9.json", '[{"zebra": 1}]')
@@ -131,7 +131,7 @@ def test_an_image_is_read_as_its_block(kept):
     assert json.loads(RecallSearch(log, store).read(item.id).text) == block
 
 
-def test_half_of_a_surrogate_pair_comes_back_as_it_was(kept):
+def test_half_of_a_surrogate_pair_is_returned_unchanged(kept):
     log, store = kept
     record(log, [{"role": "user", "content": "odd \ud83d half"}])
     recall = RecallSearch(log, store)
@@ -173,7 +173,7 @@ def test_a_session_without_a_word_has_no_hits(kept):
 
 
 @given(st.text(min_size=1, max_size=400), st.integers(1, 90))
-def test_pages_laid_side_by_side_are_the_whole(text, step):
+def test_the_pages_together_are_the_full_text(text, step):
     log = PrivateLog("s", now=1.0)
     (item,) = record(log, [got("t1", text)])
     recall, pages, start = RecallSearch(log), [], 0
@@ -199,7 +199,7 @@ def test_without_an_end_a_page_is_bounded_and_says_what_follows():
     assert (second.text, second.start, second.end, second.next) == ("x" * 5, PAGE, PAGE + 5, None)
 
 
-def test_beyond_the_end_there_is_nothing_and_that_is_told():
+def test_a_page_beyond_the_end_is_empty_and_says_so():
     log = PrivateLog("s", now=1.0)
     (item,) = record(log, [got("t1", "short")])
 

@@ -139,7 +139,7 @@ def test_several_processes_share_one_index(store, tmp_path):
 
 
 @pytest.mark.parametrize("words", ["beta", "beta " * 100, "beta\n" * 5])
-def test_where_a_log_was_exchanged_the_old_one_is_not_found(store, tmp_path, words):
+def test_after_a_log_was_exchanged_the_old_one_is_not_found(store, tmp_path, words):
     log = talk(store, "s", "alpha of the old log, and some more of it")
     recall = RecallSearch(log, store)
     assert recall.search("alpha")
@@ -168,7 +168,7 @@ def test_a_write_that_was_cut_short_is_passed_over(store, tmp_path):
     assert recall.search("gamma")
 
 
-def test_a_claude_code_file_is_searched_as_it_stands(store, tmp_path):
+def test_a_claude_code_file_can_be_searched_directly(store, tmp_path):
     """Another program's records have no ids of ours: they get the ones that the engine would give them."""
     rows = [{"type": m["role"], "uuid": f"u{n}", "parentUuid": f"u{n - 1}" if n else None, "sessionId": "cc", "message": m} for n, m in enumerate(TALK["anthropic"])]  # fmt: skip
     rows.insert(1, {"type": "user", "uuid": "odd", "parentUuid": "u0", "message": "no message at all"})

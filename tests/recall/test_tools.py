@@ -34,7 +34,7 @@ def handle(recall, query):
     return recall.search(query)[0].handle
 
 
-def test_a_search_tells_source_and_handle_and_how_to_go_on(recall):
+def test_a_search_shows_source_and_handle_and_how_to_continue(recall):
     told = answer_call(recall, SEARCH_TOOL, {"query": "haystack"})
 
     assert f"handle {handle(recall, 'haystack')} (result of Bash; message 4, line 1 of 45000 characters)" in told
@@ -42,7 +42,7 @@ def test_a_search_tells_source_and_handle_and_how_to_go_on(recall):
     assert len(told) < 1000
 
 
-def test_a_page_is_the_exact_text_and_tells_where_the_next_one_starts(recall):
+def test_a_page_is_the_exact_text_and_says_where_the_next_one_starts(recall):
     told = answer_call(recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": 9})
 
     assert f"characters 9 to {PAGE + 9} of 45000" in told
@@ -62,7 +62,7 @@ def test_a_page_is_a_page_however_much_is_asked_for(recall):
 @pytest.mark.parametrize(
     ("tool", "arguments"), [(SEARCH_TOOL, lambda h: {"query": "needle"}), (READ_TOOL, lambda h: {"handle": h})]
 )
-def test_nothing_recorded_can_end_the_frame_or_open_one_of_ours(recall, tool, arguments):
+def test_nothing_recorded_can_end_our_frame_or_open_another(recall, tool, arguments):
     told = answer_call(recall, tool, arguments(handle(recall, "obey me")))
 
     assert "obey me" in told
@@ -79,7 +79,7 @@ def test_a_source_is_one_line_whatever_the_tool_is_called(recall):
     assert line.endswith("characters)")
 
 
-def test_arguments_may_come_as_json(recall):
+def test_arguments_may_be_json(recall):
     assert "needle" in answer_call(recall, SEARCH_TOOL, '{"query": "needle"}')
 
 
@@ -100,7 +100,7 @@ def test_arguments_may_come_as_json(recall):
         ("ebb_forget", {}, "no tool called 'ebb_forget'"),
     ],
 )
-def test_a_wrong_call_is_told_in_a_sentence(recall, tool, arguments, why):
+def test_a_wrong_call_is_answered_with_a_sentence(recall, tool, arguments, why):
     told, failed = try_answer_call(recall, tool, arguments)
 
     assert failed

@@ -32,13 +32,13 @@ def bill(tokens: int) -> dict[str, int]:
     return {"input_tokens": 10, "cache_read_input_tokens": tokens, "output_tokens": 5}
 
 
-def test_the_automatic_mark_counts_among_the_four():
+def test_the_automatic_breakpoint_is_one_of_the_four():
     for _, ready in walked(context(window=30_000), loop(40), **AUTOMATIC):
         assert not violations(WIRES["anthropic"], ready.body)
         assert not refusals("anthropic", ready.body)
 
 
-def test_a_mark_stays_where_edits_end_until_the_next_batch():
+def test_a_breakpoint_stays_at_the_end_of_the_edits_until_the_next_batch():
     """It is kept alive by every request, however far the conversation has gone on since."""
     ctx, ends = context(window=60_000), []
     for _, ready in walked(ctx, loop(60), **AUTOMATIC):

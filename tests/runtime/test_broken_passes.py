@@ -88,7 +88,7 @@ class Unreadable(tuple):
         raise RuntimeError("a bug")
 
 
-def test_where_planning_breaks_as_a_whole_what_is_over_the_window_is_refused():
+def test_when_planning_fails_entirely_a_request_over_the_window_is_refused():
     events = []
     ctx = Context(window=WINDOW, policy=policy(pressure=Unreadable()), on_event=events.append)
 
@@ -113,7 +113,7 @@ def test_plans_beside_a_broken_pass_can_be_made_again(broken):
     assert replan(records, {"mine": mine})[0] > 0
 
 
-def test_a_plan_that_cannot_be_made_again_is_told_and_the_others_are_looked_at():
+def test_a_plan_that_cannot_be_repeated_is_reported_and_the_others_are_checked():
     store = MemoryStore()
     ctx = Context(window=WINDOW, policy=policy(), store=store)
     for n in range(3, len(TALK) + 1, 2):

@@ -55,7 +55,7 @@ def test_a_request_over_the_window_waits_for_the_lock_and_is_made_to_fit(held):
     assert ready.report.edits
 
 
-def test_a_request_over_the_window_is_refused_where_the_lock_never_comes(held):
+def test_a_request_over_the_window_is_refused_when_the_lock_is_never_free(held):
     files, ctx = held
 
     with pytest.raises(ebbtide.Busy) as refused:
@@ -79,7 +79,7 @@ def test_a_request_that_fits_does_not_wait_longer_than_before(held):
     assert "lock" in " ".join(ready.report.notes)
 
 
-def test_a_wrapped_client_is_told_and_sends_nothing(tmp_path):
+def test_a_wrapped_client_is_refused_and_sends_nothing(tmp_path):
     store = DirectoryStore(tmp_path, fs=Waiting())
     other = DirectoryStore(tmp_path, fs=Quick()).open("nightly", now=1.0)
     with Upstream(["Well."]) as upstream, other.lock() as taken:

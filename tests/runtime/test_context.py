@@ -20,7 +20,7 @@ from runtime.sessions import EARLY, Clock, body, call, context, digest, loop, re
 LONG = loop(24)
 
 
-def test_a_request_that_fits_goes_out_as_the_very_same_object():
+def test_a_request_that_fits_is_sent_as_the_very_same_object():
     request = body(loop(2))
 
     same = context().prepare(request).body is request
@@ -28,7 +28,7 @@ def test_a_request_that_fits_goes_out_as_the_very_same_object():
     assert same
 
 
-def test_a_body_of_bytes_that_fits_goes_out_byte_for_byte():
+def test_a_body_of_bytes_that_fits_is_sent_byte_for_byte():
     raw = json.dumps(body(loop(2)), indent=3).encode()
 
     same = context().prepare(raw).body == raw
@@ -110,7 +110,7 @@ class TestBranches:
         assert sent[at].report.held
         assert digest(out[: len(trunk)]) == digest(trunk)
 
-    def test_what_came_back_otherwise_is_new_though_it_has_as_many_parts(self):
+    def test_a_message_that_returns_changed_is_new_though_it_has_as_many_parts(self):
         ctx = context()
         ctx.prepare(body(loop(3)))
 
@@ -118,7 +118,7 @@ class TestBranches:
 
         assert [edit.by for edit in ready.report.edits] == ["offload_results"]
 
-    def test_the_same_content_taken_out_on_two_branches_is_one_file(self, tmp_path):
+    def test_the_same_content_removed_on_two_branches_is_one_file(self, tmp_path):
         ctx = context(store=tmp_path)
         run(ctx, LONG)
         names = {blob.name for blob in open_store(tmp_path).peek("default").list_blobs()}
@@ -165,7 +165,7 @@ class TestUndo:
         assert ctx.edits() == taken
         assert out[-1].report.held == len({edit.id for edit in taken})
 
-    def test_what_was_taken_back_is_not_taken_again(self):
+    def test_restored_content_is_not_removed_again(self):
         ctx = context(window=60_000)
         run(ctx, loop(40))
         ids = {edit.first for edit in ctx.undo()}
@@ -174,7 +174,7 @@ class TestUndo:
 
         assert not ids & {edit.first for edit in ctx.edits()}
 
-    def test_with_nothing_to_undo_nothing_comes_back(self):
+    def test_with_nothing_to_undo_nothing_is_restored(self):
         assert context().undo() == ()
         assert context().redo() == ()
 
@@ -207,7 +207,7 @@ class TestStore:
         assert made >= 1
         assert differences == []
 
-    def test_a_message_changed_behind_its_ids_is_found(self, tmp_path):
+    def test_a_message_that_no_longer_matches_its_ids_is_found(self, tmp_path):
         run(context(store=tmp_path), loop(3))
         records = open_store(tmp_path).peek("default").read().records
 
@@ -217,7 +217,7 @@ class TestStore:
         assert clean == []
         assert len(check_message_ids(records)) == 1
 
-    def test_if_content_cannot_be_kept_nothing_is_cleared_and_the_session_goes_on(self):
+    def test_if_content_cannot_be_saved_nothing_is_cleared_and_the_session_continues(self):
         class Full(MemoryStore):
             def open(self, session, **options):
                 log = super().open(session, **options)
@@ -247,7 +247,7 @@ class TestStore:
 
         assert "not saved yet" in " ".join(ready.report.notes)
 
-    def test_a_request_that_went_out_without_the_lock_leaves_the_log_true(self, tmp_path):
+    def test_a_request_sent_without_the_lock_leaves_the_log_correct(self, tmp_path):
         """Turns say what they add to the one before: one that only this process knew would shift all that follow."""
         clock = Clock()
         ctx, busy = context(store=tmp_path, clock=clock), open_store(tmp_path).open("default", now=1.0)
@@ -286,7 +286,7 @@ class TestStore:
 
 
 class TestTokens:
-    def test_the_next_gauge_starts_from_the_usage_of_the_last_request(self):
+    def test_the_next_size_starts_from_the_usage_of_the_last_request(self):
         ctx = context(window=200_000)
         ctx.prepare(body(loop(3)))
         ctx.record({"content": call(3)["content"], "usage": {"input_tokens": 77_000, "output_tokens": 60}})
@@ -357,7 +357,7 @@ class TestFit:
         assert violations(WIRES["anthropic"], ready.body) == []
 
 
-def test_what_the_server_keeps_goes_through_untouched_and_says_so():
+def test_a_request_with_server_side_history_is_passed_unchanged_and_says_so():
     request = {"model": "gpt-5", "previous_response_id": "resp_1", "input": "and then?"}
 
     ready = context().prepare(request)
@@ -378,7 +378,7 @@ def test_preparing_asynchronously_gives_the_same_bytes():
     )
 
 
-def test_events_tell_of_persisted_results_and_batches():
+def test_events_report_persisted_results_and_batches():
     """R114, R244."""
     told = []
     run(context(on_event=told.append), LONG)

@@ -27,7 +27,7 @@ def lived(root, upto):
     return requests, walk
 
 
-def test_a_fold_whose_record_is_damaged_does_not_keep_the_session_from_folding_again(tmp_path):
+def test_a_damaged_compaction_record_does_not_prevent_another_compaction(tmp_path):
     """The file of the lost fold lies there under the name that the next one would take."""
     requests, walk = lived(tmp_path, 15)
     log = tmp_path / "projects" / "_" / "default.jsonl"

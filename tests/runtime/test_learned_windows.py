@@ -37,7 +37,7 @@ def test_a_window_that_no_model_has_is_not_learned(limit):
     assert context(store=store, window=WINDOW, policy="default").prepare(body(TALK[:43])).report.window == WINDOW
 
 
-def test_a_window_smaller_than_what_was_billed_serves_one_request_alone():
+def test_a_window_smaller_than_what_was_billed_is_used_for_one_request_only():
     store = MemoryStore()
     ctx = walked(store)
     ctx.record({"content": [], "usage": {"input_tokens": 30_000, "output_tokens": 9}})
@@ -86,7 +86,7 @@ def test_a_person_takes_a_learned_window_back_and_it_holds_in_other_processes(tm
     assert context(store=tmp_path, window=WINDOW, policy="default").prepare(body(TALK[:47])).report.window == WINDOW
 
 
-def test_one_models_window_is_taken_back_alone():
+def test_the_window_of_one_model_can_be_forgotten_alone():
     ctx = walked(MemoryStore())
     ctx.overflowed(refusal(30_000))
 

@@ -18,7 +18,7 @@ def ask(ctx, messages, model, prompt=0):
     return ready
 
 
-def test_each_request_goes_by_the_window_of_its_own_model():
+def test_each_request_uses_the_window_of_its_own_model():
     ctx = context(window=None, model=SMALL)
 
     windows = [ask(ctx, loop(2), model).report.window for model in (SMALL, BIG, SMALL, "")]
@@ -33,7 +33,7 @@ def test_a_window_may_be_a_function_of_the_model_and_is_checked():
         context(window=lambda _: "large").prepare(body(loop(1)))
 
 
-def test_edits_stay_when_the_model_changes_and_comes_back():
+def test_edits_stay_when_the_model_changes_and_changes_back():
     """From a small window to a large one and back: what left stays out, and nothing has to leave again."""
     ctx = context(store=MemoryStore(), window={BIG: 200_000, SMALL: 20_000}.__getitem__)
     messages = loop(24)
@@ -51,7 +51,7 @@ def test_edits_stay_when_the_model_changes_and_comes_back():
     assert unmarked(big.body["messages"])[: len(sent)] == sent
 
 
-def test_what_a_provider_said_of_one_models_window_leaves_the_others_alone():
+def test_a_window_learned_for_one_model_leaves_the_others_alone():
     ctx = context(window=200_000)
     ask(ctx, loop(8), SMALL)
     ctx.overflowed(ValueError("prompt is too long: 41000 tokens > 30000 maximum"))
@@ -76,7 +76,7 @@ def test_each_model_is_counted_by_its_own_bills():
     assert small > big * 1.15
 
 
-def test_what_is_warm_is_told_by_the_models_own_requests():
+def test_the_cached_prefix_follows_from_the_models_own_requests():
     clock = Clock()
     ctx, messages = context(window=200_000, clock=clock), loop(4)
     cold = ask(ctx, messages, BIG).report.warm

@@ -86,7 +86,7 @@ def test_a_request_that_is_cut_takes_or_refuses_every_odd_part():
 
 
 @pytest.mark.parametrize("values", [JSON, FOREIGN], ids=["json", "foreign"])
-def test_a_session_takes_or_refuses_every_odd_request_and_goes_on(values):
+def test_a_session_accepts_or_refuses_every_odd_request_and_continues(values):
     """As the first request, as the second, and with the next good one after it."""
     told = []
     for n, odd in enumerate(odd_requests(values)):

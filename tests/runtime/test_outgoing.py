@@ -8,7 +8,7 @@ from ebbtide.wire.reader import Reader
 from runtime.sessions import body, call, context, result
 
 
-def test_a_message_whose_blocks_stand_on_two_sides_goes_out_and_so_does_what_follows():
+def test_a_message_whose_blocks_are_on_both_sides_is_sent_and_so_is_what_follows():
     """A result in the assistant's own message is repaired each time, and the messages behind it are still whole."""
     odd = {"role": "assistant", "content": [*call(0)["content"], *result(0, 2)["content"]]}
     ctx = context(window=10**9)

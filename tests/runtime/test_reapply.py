@@ -41,7 +41,7 @@ def test_a_replay_of_the_next_request_extends_the_last():
     assert now[: len(sent) - 1] == sent[:-1]
 
 
-def test_without_edits_a_body_leaves_as_the_object_that_came():
+def test_without_edits_the_body_is_returned_as_the_same_object():
     raw = json.dumps(body(loop(3)), indent=1).encode()
 
     assert reapply_edits(raw, (), policy=preset("default")).body is raw
@@ -70,7 +70,7 @@ def test_usage_alone_anchors_the_counter_and_adds_no_message():
     assert [one["input"] for one in records if one.get("kind") == "usage"] == [777]
 
 
-def test_the_report_tells_what_the_request_would_have_been_untouched():
+def test_the_report_shows_what_the_unedited_request_would_have_been():
     _, _, ready = worked()
 
     report = ready.report

@@ -58,7 +58,7 @@ def exchanged(root):
 
 
 @pytest.mark.parametrize("vanish", [removed, removed_log_alone, cut, exchanged])
-def test_it_goes_on_within_the_window_and_every_stub_names_a_file_that_is_there(vanish, tmp_path):
+def test_it_continues_within_the_window_and_every_stub_names_an_existing_file(vanish, tmp_path):
     clock, events = Clock(), []
     ctx = opened(tmp_path, clock)
     walk(ctx, 1, 41)
@@ -92,7 +92,7 @@ def test_recording_an_answer_after_the_log_is_gone_leaves_a_log_that_makes_sense
     assert len(opened(tmp_path)._log.read().records) > 40
 
 
-def test_a_reader_is_told_that_its_place_is_of_another_log(tmp_path):
+def test_a_reader_learns_that_its_position_belongs_to_another_log(tmp_path):
     log = DirectoryStore(tmp_path, fs=Quick()).open("s", now=1.0)
     for n in range(4):
         log.commit([{"n": n}], at=1.0)

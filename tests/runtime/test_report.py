@@ -80,7 +80,7 @@ def test_what_is_warm_ends_where_an_edit_begins():
         assert reports[n].warm < reports[n - 1].warm / 2
 
 
-def test_a_call_id_that_comes_twice_with_other_words_is_kept_under_two_names():
+def test_a_call_id_used_twice_with_different_text_is_saved_under_two_names():
     """What is on the shelf is known to the next plan: two contents never share a name."""
     ctx = context()
     kept = []

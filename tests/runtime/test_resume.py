@@ -70,7 +70,7 @@ class Waiting(Quick):
 
 
 @pytest.mark.parametrize("act", ["record", "undo"])
-def test_what_others_wrote_while_one_waited_for_the_lock_is_not_missed(tmp_path, act):
+def test_records_written_by_others_while_waiting_for_the_lock_are_not_missed(tmp_path, act):
     files, messages = Waiting(), loop(14)
     ours = context(store=DirectoryStore(tmp_path, fs=files))
     theirs = context(store=DirectoryStore(tmp_path, fs=Quick()))

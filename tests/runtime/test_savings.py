@@ -67,7 +67,7 @@ def talked(steps=40, **options):
 
 
 @pytest.mark.parametrize(("policy", "window"), [("default", 30_000), ("default", 60_000), ("claude-code", 60_000)])
-def test_what_is_told_is_what_two_providers_billed_apart(policy, window):
+def test_the_reported_saving_is_the_difference_between_two_bills(policy, window):
     report, paid, untouched = talked(policy=policy, window=window)
     told = report.savings
 
@@ -79,7 +79,7 @@ def test_what_is_told_is_what_two_providers_billed_apart(policy, window):
     assert sum(entry.claimed for entry in told.edits) == pytest.approx(told.claimed)
 
 
-def test_the_report_of_a_request_knows_bills_that_came_after_it():
+def test_the_report_of_a_request_includes_later_bills():
     context = Context(model="claude-sonnet-4-5", window=30_000)
     ready = context.prepare(body(loop(2)[:1]))
 

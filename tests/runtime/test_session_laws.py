@@ -90,7 +90,9 @@ def test_every_request_is_valid_and_fits_or_is_refused(policy: str, wire: str, d
 @pytest.mark.parametrize("policy", PRESETS)
 @nightly(300, quick=2)
 @given(data=st.data())
-def test_a_context_that_saw_all_sends_what_a_fresh_one_sends(policy: str, wire: str, data: st.DataObject) -> None:
+def test_a_context_that_saw_everything_sends_what_a_fresh_one_sends(
+    policy: str, wire: str, data: st.DataObject
+) -> None:
     """All that a session knows is in its log: incremental equals from scratch, and equal input gives equal bytes."""
     walk, requests = walks(wire, policy, data)
     other = Walk(wire=wire, policy=policy, window=walk.window, billed=walk.billed, pause=walk.pause)
@@ -131,7 +133,7 @@ def test_our_output_fed_back_is_a_no_op(policy: str, wire: str, data: st.DataObj
 @pytest.mark.parametrize("policy", PRESETS)
 @nightly(300, quick=2)
 @given(data=st.data())
-def test_a_request_that_went_out_goes_out_again_when_sent_again(policy: str, wire: str, data: st.DataObject) -> None:
+def test_a_request_that_is_sent_again_has_the_same_bytes(policy: str, wire: str, data: st.DataObject) -> None:
     """A client that had no answer sends what it sent: to the process that knew it, or to one that knows the log."""
     walk, requests = walks(wire, policy, data)
     ctx, went = walk.context(), 0
@@ -143,7 +145,7 @@ def test_a_request_that_went_out_goes_out_again_when_sent_again(policy: str, wir
 @pytest.mark.parametrize("wire", WIRES)
 @nightly(300, quick=2)
 @given(data=st.data())
-def test_the_users_words_and_what_was_taken_back_stay_under_default(wire: str, data: st.DataObject) -> None:
+def test_the_users_messages_and_restored_content_stay_under_default(wire: str, data: st.DataObject) -> None:
     walk, requests = walks(wire, "default", data)
     ctx = walk.context()
     half = len(requests) // 2

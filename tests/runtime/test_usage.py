@@ -61,7 +61,7 @@ def edited_calls(bill):
     return edited
 
 
-def test_a_bill_that_says_nothing_of_a_cache_makes_no_more_edits_than_one_that_tells():
+def test_a_bill_without_cache_figures_makes_no_more_edits_than_one_with_them():
     told = edited_calls(
         lambda size: {"input_tokens": 100, "cache_read_input_tokens": size - 100, "cache_creation_input_tokens": 0}
     )
@@ -93,7 +93,7 @@ def test_a_bill_is_doubted_where_it_is_far_below_the_estimate_or_far_above_it_an
     assert gauge(readings(3_500, window=3_000)._replace(view=50)) > 3_500, "so much may be added on the way"
 
 
-def test_of_a_few_tokens_any_bill_is_believed():
+def test_for_a_few_tokens_any_bill_is_believed():
     assert anchored_usage(readings(10)._replace(view=1_900)) < 100
 
 
@@ -129,7 +129,7 @@ def test_what_edits_left_of_a_bill_is_known_when_the_request_is_sent_again(polic
     assert digest(again.body) == digest(ready.body)
 
 
-def test_what_came_after_the_edits_counts_where_no_bill_comes():
+def test_what_follows_the_edits_counts_when_no_bill_arrives():
     ctx = context(window=8_192, policy="opencode")
     ctx.prepare(body(loop(4, lines=20)))
     ctx.record({**call(4), "usage": {"input_tokens": 7_500, "output_tokens": 100}})

@@ -54,7 +54,7 @@ def test_fit_takes_a_number_of_tokens(window):
 
 
 @pytest.mark.parametrize("now", [float("nan"), float("inf"), -1.0, 884_541_600_000.0, 10**400, None, "1", True])
-def test_a_clock_that_tells_no_date_is_refused_with_a_sentence(now):
+def test_a_clock_that_returns_no_date_is_refused_with_a_sentence(now):
     """From the first look on, and when it goes wrong later: then the request before it stands."""
     with pytest.raises(ebbtide.BadConfig, match=r"clock\(\) must be seconds since 1970"):
         ebbtide.Context(clock=lambda: now)
@@ -91,7 +91,7 @@ def test_a_clock_that_jumps_by_years_either_way_breaks_no_plan_and_no_log(policy
     assert open_store(tmp_path).peek("default").read().damage == ()
 
 
-def test_a_float_that_is_whole_is_a_window():
+def test_a_float_without_a_fraction_is_a_window():
     assert ebbtide.Context(window=2e5).window == 200_000
     assert ebbtide.fit(REQUEST, window=2e5).body is REQUEST
 
@@ -99,14 +99,14 @@ def test_a_float_that_is_whole_is_a_window():
 @pytest.mark.parametrize(
     ("request_", "told"), [(None, "NoneType"), (REQUEST["messages"], "messages alone"), (3, "int")], ids=str
 )
-def test_what_is_no_request_is_told_what_one_is(request_, told):
+def test_an_invalid_request_is_answered_with_what_a_valid_one_is(request_, told):
     for ask in (ebbtide.fit, ebbtide.Context().prepare):
         with pytest.raises(ebbtide.BadRequest, match="a request is a dict") as refused:
             ask(request_)
         assert told in str(refused.value)
 
 
-def test_a_query_and_an_error_are_told_apart_from_other_things():
+def test_a_query_or_error_of_the_wrong_type_is_refused():
     context = ebbtide.Context()
     context.prepare(REQUEST)
 
@@ -122,7 +122,7 @@ def test_a_context_is_not_copied_and_says_what_to_do_instead(way):
         way(ebbtide.Context())
 
 
-def test_a_context_tells_which_it_is():
+def test_the_repr_of_a_context_identifies_it():
     told = repr(ebbtide.Context(model="claude-sonnet-5", window=9_000, session="nightly"))
 
     assert told == "Context(session='nightly', model='claude-sonnet-5', window=9000)"

@@ -55,7 +55,7 @@ def test_what_a_provider_said_about_its_window_is_written_too():
     assert windows_written(store)[-2:] == [None, 30_000]
 
 
-def test_a_log_that_does_not_say_is_told_by_its_plans():
+def test_the_window_of_a_log_that_does_not_record_it_follows_from_its_plans():
     store = MemoryStore()
     walked(store, 20_000, 1, 41)
     old = [dict(record) for record in records_of(store)]

@@ -94,7 +94,7 @@ def test_a_line_too_deep_to_read_costs_that_line_only():
     assert [damage.kind for damage in reading.damage] == ["unreadable"]
 
 
-def test_reading_goes_on_from_a_position():
+def test_reading_continues_from_a_position():
     data, ends = log([{"a": 1}], [{"b": 2}, {"c": 3}])
 
     reading = scan([data[ends[0].offset :]], ends[0])
@@ -107,7 +107,7 @@ COMMITS = ([{"a": 1}], [{"b": 2}, {"c": 3}], [{"d": 4}], [{"e": 5}])
 ENDING = (*COMMITS, [{"f": 6}, {"g": 7}])
 
 
-def test_a_tail_torn_at_any_byte_leaves_the_whole_commits():
+def test_a_tail_torn_at_any_byte_leaves_the_complete_commits():
     """The last three records are one commit of two and one of one: no half of a commit is ever read."""
     data, ends = log([{"a": "x"}], [{"b": "é" * 9}, {"c": 3}], [{"d": 4}])
     records = [{"a": "x"}, {"b": "é" * 9}, {"c": 3}, {"d": 4}]
@@ -174,7 +174,7 @@ def test_a_doubled_line_is_found():
     assert places(scan([a, a, *rest], START)) == [("gap", 2)]
 
 
-def test_an_inserted_line_of_another_program_is_found_by_the_next_of_ours():
+def test_an_inserted_foreign_line_is_found_by_our_next_line():
     a, *rest = log(*COMMITS)[0].splitlines(keepends=True)
 
     reading = scan([a, b'{"foreign":1}\n', *rest], START)

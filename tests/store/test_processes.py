@@ -53,7 +53,7 @@ def test_processes_that_append_at_the_same_time_lose_nothing(tmp_path):
     assert verify_log(tmp_path / "projects/_/s.jsonl").ok
 
 
-def test_a_reader_during_writing_sees_only_whole_commits(tmp_path):
+def test_a_reader_during_writing_sees_only_complete_commits(tmp_path):
     writer = start(WRITER, tmp_path, "a", 40)
     log = DirectoryStore(tmp_path).peek("s")
     position, numbers = Position(), []

@@ -77,14 +77,14 @@ def test_signs_of_the_query_language_are_only_text(query):
 
 
 @pytest.mark.parametrize("long", ["x" * 9000, "w " * 999])
-def test_of_a_long_query_both_ends_are_looked_for(long):
+def test_both_ends_of_a_long_query_are_searched(long):
     index = build_index("some text", "another")
 
     assert find_texts(index, long) == []
     assert find_texts(index, f"some {long}") == find_texts(index, f"{long} some") == ["some text"]
 
 
-def test_a_name_as_it_is_written_comes_before_its_other_spellings():
+def test_a_name_as_written_ranks_before_its_other_spellings():
     texts = [
         "BaseCommit of base commit",
         "base_commit base_commit base_commit",
@@ -94,13 +94,13 @@ def test_a_name_as_it_is_written_comes_before_its_other_spellings():
     assert find_texts(build_index(*texts), "baseCommit")[0] == texts[2]
 
 
-def test_a_name_comes_before_longer_names_that_hold_it():
+def test_a_name_ranks_before_longer_names_that_contain_it():
     texts = ["a reader among many other words, said once and in passing", "reader_of reader_in reader_at", "reading"]
 
     assert find_texts(build_index(*texts), "reader")[0] == texts[0]
 
 
-def test_each_name_of_a_query_counts_as_it_is_written():
+def test_each_name_of_a_query_counts_as_written():
     texts = ["zeta, and after a good many other words the baseCommit", "zeta base_commit", "base commit zeta"]
 
     assert find_texts(build_index(*texts), "baseCommit zeta")[0] == texts[0]
@@ -113,28 +113,28 @@ def test_case_and_signs_are_found_among_many_that_lack_them():
     assert find_texts(build_index(*texts, "x " * 300 + "Removed."), "Removed.")[0].endswith("Removed.")
 
 
-def test_of_equal_hits_the_newer_comes_first():
+def test_the_newer_of_equal_hits_is_first():
     assert find_texts(build_index("alpha beta one", "alpha beta two"), "alpha") == ["alpha beta two", "alpha beta one"]
 
 
-def test_the_newer_comes_first_also_where_it_says_a_little_less():
+def test_the_newer_hit_is_first_even_if_it_matches_a_little_less():
     assert find_texts(build_index("alpha beta", *NOISE, "alpha beta gamma"), "alpha")[0] == "alpha beta gamma"
 
 
-def test_of_a_sentence_the_text_that_shares_more_of_it_comes_first():
+def test_the_text_that_shares_more_of_a_sentence_is_first():
     unheard = "why oh why was it never so slow"
     more = "pool and postgres and timeout " + "with words of no account " * 16
 
     assert find_texts(build_index(*NOISE, more, "pool"), f"pool postgres timeout {unheard}")[0] == more
 
 
-def test_a_name_counts_where_it_stands_alone_on_both_sides():
+def test_a_name_counts_when_it_is_a_word_of_its_own():
     texts = ["the reader is said here among other words, only once", "sub_reader sub_reader", "reader_x reader_y"]
 
     assert find_texts(build_index(*texts), "reader")[0] == texts[0]
 
 
-def test_the_more_specific_comes_first():
+def test_the_more_specific_hit_is_first():
     long = "config " + "many other words about nothing at all " * 40
 
     assert find_texts(build_index("config of the parser", long), "config")[0] == "config of the parser"
@@ -156,7 +156,7 @@ def test_a_result_is_found_by_the_file_and_the_command_that_it_answers():
     assert find_texts(index, "pytest gauge")[0] == "3 passed"
 
 
-def test_a_text_with_the_words_comes_before_a_result_whose_call_has_them():
+def test_a_text_with_the_words_ranks_before_a_result_whose_call_has_them():
     answers = [entry(100 + n, f"answer {n}", name="Bash", about="workdir of the call") for n in range(30)]
 
     assert find_texts(build_index(*answers, "where workdir is explained"), "workdir")[0] == "where workdir is explained"

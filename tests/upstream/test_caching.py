@@ -54,7 +54,7 @@ def test_a_marked_prefix_is_written_once_and_then_read(cache: Cache) -> None:
     assert cache.bill("anthropic", body(second, user(600), user(40))) == Billed(fresh=2640)
 
 
-def test_what_follows_the_last_mark_is_paid_in_full(cache: Cache) -> None:
+def test_what_follows_the_last_breakpoint_is_paid_in_full(cache: Cache) -> None:
     asked = body(user(2000, **MARK), user(77))
 
     assert cache.bill("anthropic", asked) == Billed(fresh=77, written_5m=2000)
@@ -88,21 +88,21 @@ def test_an_hour_is_an_hour_and_is_billed_apart(cache: Cache, clock: Clock) -> N
     assert cache.bill("anthropic", asked) == Billed(fresh=11, read=1500, written_5m=600)
 
 
-def test_an_hours_entry_read_under_a_shorter_mark_keeps_its_hour(cache: Cache, clock: Clock) -> None:
+def test_a_one_hour_entry_read_under_a_shorter_breakpoint_keeps_its_hour(cache: Cache, clock: Clock) -> None:
     cache.bill("anthropic", body(user(2000, **HOUR)))
     for clock.now in (100.0, 1000.0):
         assert cache.bill("anthropic", body(user(2000, **MARK))).read == 2000
 
 
 @pytest.mark.parametrize(("between", "read"), [(20, 2000), (21, 0)])
-def test_a_mark_looks_back_at_most_twenty_blocks(cache: Cache, between: int, read: int) -> None:
+def test_a_breakpoint_looks_back_at_most_twenty_blocks(cache: Cache, between: int, read: int) -> None:
     cache.bill("anthropic", body(user(2000, **MARK)))
     tail = [user(20)] * (between - 1)
 
     assert cache.bill("anthropic", body(user(2000), *tail, user(20, **MARK))).read == read
 
 
-def test_an_intermediate_mark_bridges_the_look_back(cache: Cache) -> None:
+def test_an_intermediate_breakpoint_bridges_the_look_back(cache: Cache) -> None:
     cache.bill("anthropic", body(user(2000, **MARK)))
     tail = [user(20)] * 14
 
@@ -123,13 +123,13 @@ def test_an_intermediate_mark_bridges_the_look_back(cache: Cache) -> None:
     ],
     ids=["a byte", "key order", "model", "thinking", "tools", "system"],
 )
-def test_any_change_before_the_mark_misses(cache: Cache, changed: Body) -> None:
+def test_any_change_before_the_breakpoint_misses(cache: Cache, changed: Body) -> None:
     cache.bill("anthropic", body(user(2000, **MARK)))
 
     assert cache.bill("anthropic", changed).read == 0
 
 
-def test_marks_and_the_bare_string_are_not_part_of_the_bytes(cache: Cache) -> None:
+def test_breakpoints_and_the_bare_string_are_not_part_of_the_bytes(cache: Cache) -> None:
     cache.bill("anthropic", {**body(), "messages": [{"role": "user", "content": "a" * 5970}], **MARK})
 
     assert cache.bill("anthropic", body(user(2000, **HOUR), user(50))) == Billed(fresh=50, read=2000)

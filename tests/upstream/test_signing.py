@@ -53,14 +53,14 @@ def test_a_changed_prefix_unbinds_thinking_on_preserved_thinking_models_only(cha
         assert send(provider, {**body, **change}) == expected
 
 
-def test_a_changed_result_unbinds_only_what_came_after_it() -> None:
+def test_a_changed_result_unbinds_only_what_follows_it() -> None:
     provider, body = played(PRESERVED)
     body["messages"][2]["content"][0]["content"] = "cleared"
 
     assert send(provider, body) == ("A63", BOUND.format(3))
 
 
-def test_moving_a_cache_mark_unbinds_nothing() -> None:
+def test_moving_a_cache_breakpoint_unbinds_nothing() -> None:
     provider, body = played(PRESERVED)
     body["messages"][2]["content"][0]["cache_control"] = {"type": "ephemeral"}
 
@@ -106,7 +106,7 @@ def test_thinking_removed_inside_the_open_loop_is_refused(gone: slice) -> None:
     assert send(provider, body) == ("A35", MODIFIED)
 
 
-def test_a_loop_may_go_on_without_its_thinking_once_thinking_is_off() -> None:
+def test_a_loop_may_continue_without_its_thinking_once_thinking_is_off() -> None:
     provider, body = played(ORDINARY)
     for message in body["messages"][1::2]:
         message["content"] = [block for block in message["content"] if "thinking" not in block["type"]]
@@ -114,7 +114,7 @@ def test_a_loop_may_go_on_without_its_thinking_once_thinking_is_off() -> None:
     assert send(provider, {**body, "thinking": {"type": "disabled"}}) == ("", "")
 
 
-def test_thinking_of_finished_turns_may_go() -> None:
+def test_thinking_of_finished_turns_may_be_removed() -> None:
     provider, body = played(PRESERVED)
     body["messages"] += [{"role": "assistant", "content": "done"}, {"role": "user", "content": "more"}]
     for message in body["messages"][1:4:2]:

@@ -77,7 +77,7 @@ def test_unchanged_messages_are_the_same_objects(wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_seed_is_a_session_and_a_longer_one_begins_with_it(wire: str) -> None:
+def test_a_seed_gives_a_session_and_a_longer_one_begins_with_it(wire: str) -> None:
     for seed in range(10):
         short, long = list(grow(wire, seed, 2)), list(grow(wire, seed, 4))
 
@@ -127,7 +127,7 @@ FEATURES = {
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_sixty_seeds_show_every_feature(wire: str) -> None:
+def test_sixty_random_seeds_show_every_feature(wire: str) -> None:
     spelled = [json.dumps(history(wire, seed, 6), ensure_ascii=False) for seed in SEEDS]
 
     assert any(" v1\\n" in text for text in spelled), "a file that was changed reads differently"

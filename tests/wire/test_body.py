@@ -15,7 +15,7 @@ ODD = (
 )
 
 
-def test_an_untouched_body_comes_back_byte_for_byte():
+def test_an_untouched_body_is_returned_byte_for_byte():
     body = read_body(ODD)
 
     assert body.emit(body.tree) == ODD
@@ -59,7 +59,7 @@ def test_a_grown_body_is_read_from_where_the_last_one_ended():
     assert body.emit(body.tree) == grown.encode()
 
 
-def test_a_body_that_was_read_already_continues_the_one_before_it_and_leaves_as_it_came():
+def test_a_body_that_was_already_read_continues_the_previous_one_and_is_returned_unchanged():
     said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
     first, second = (json.dumps({"messages": said[:n]}).encode() for n in (2, 3))
     before = read_body(first)
@@ -90,7 +90,7 @@ def test_two_conversations_that_begin_alike_each_continue_their_own():
     assert read_body(mixed, first).unchanged == 9
 
 
-def test_a_body_whose_start_changed_is_read_anew():
+def test_a_body_whose_start_changed_is_read_again():
     before = read_body(b'{"model":"m","messages":[{"role":"user","content":"a"}]}')
 
     body = read_body(b'{"model":"n","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}', before)
@@ -99,7 +99,7 @@ def test_a_body_whose_start_changed_is_read_anew():
     assert [message["content"] for message in body.messages] == ["a", "b"]
 
 
-def test_a_dict_comes_back_as_the_same_object_when_nothing_changed():
+def test_a_dict_is_returned_as_the_same_object_when_nothing_changed():
     request = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
     body = read_body(request)
 
@@ -128,7 +128,7 @@ def test_sdk_objects_inside_a_request_are_read_and_leave_as_themselves():
     assert body.emit(body.tree) is request
 
 
-def test_a_conversation_that_grows_by_sdk_objects_keeps_all_that_came_before():
+def test_a_conversation_that_grows_by_sdk_objects_keeps_everything_before():
     asked, said, next_one = (
         {"role": "user", "content": "a"},
         Block(type="text", text="hello"),
@@ -143,7 +143,7 @@ def test_a_conversation_that_grows_by_sdk_objects_keeps_all_that_came_before():
     assert third.emit({**third.tree, "x": 1})["messages"][1]["content"][0] is said
 
 
-def test_an_sdk_object_as_a_whole_message_leaves_as_itself():
+def test_an_sdk_object_as_a_message_is_returned_as_itself():
     said = Block(role="assistant", content="hello")
     body = read_body({"messages": [{"role": "user", "content": "a"}, said]})
 
@@ -202,7 +202,7 @@ OTHER = b'{"role":"user","content":"second"}'
     ],
     ids=["twice", "input before", "input after"],
 )
-def test_a_message_never_goes_out_as_the_text_of_another_list(raw):
+def test_a_message_is_never_sent_as_the_text_of_another_list(raw):
     """Two lists in one body: of a key that is there twice the last counts, and `messages` before `input`."""
     body = read_body(raw)
     new = {"role": "user", "content": "new"}
@@ -222,7 +222,7 @@ def test_a_body_with_its_messages_twice_can_be_followed_by_the_same():
     assert again.unchanged == 2
 
 
-def test_a_field_that_is_there_twice_in_a_message_goes_out_as_its_last_value():
+def test_a_field_that_occurs_twice_in_a_message_is_sent_with_its_last_value():
     block = b'{"type":"text","text":"%s"}'
     twice = b'{"role":"user","content":[],"content":[' + block % b"a" + b"," + block % b"b" + b"]}"
     body = read_body(b'{"messages":[' + twice + b"]}")

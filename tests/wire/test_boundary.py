@@ -65,7 +65,7 @@ def test_only_metadata_that_is_true_makes_a_boundary(message: dict[str, Any]) ->
 
 
 @given(st.lists(st.sampled_from([MESSAGE, BOUNDARY])))
-def test_what_counts_is_what_came_after_the_last_boundary(messages: list[dict[str, Any]]) -> None:
+def test_only_what_follows_the_last_boundary_counts(messages: list[dict[str, Any]]) -> None:
     """R205, R206: nothing before it is taken out of the list."""
     before = list(messages)
     last = find_last_compact_boundary_index(messages)

@@ -46,7 +46,7 @@ def test_a_list_that_grows_in_place_is_read_from_where_it_grew():
         lambda talk: [*talk[:-1], {**talk[-1], "content": [{"type": "text", "text": "words 4", "cache_control": {}}]}],
     ],
 )
-def test_a_list_that_did_something_else_is_read_as_it_stands(change):
+def test_a_list_that_changed_in_another_way_is_read_again(change):
     reader, talk = Reader(DEFAULT), [said(n) for n in range(5)]
     reader.read(body(talk))
     now = change(talk)
@@ -79,7 +79,7 @@ class Sdk:
         return said(self.n)
 
 
-def test_objects_of_a_client_library_among_the_new_leave_as_they_came():
+def test_new_objects_of_a_client_library_are_returned_unchanged():
     reader, talk = Reader(DEFAULT), [said(0)]
     reader.read(body(talk))
     for n in range(1, 6):

@@ -65,7 +65,7 @@ def test_with_a_memory_the_bytes_are_those_without_one(turns, as_text):
         last = read
 
 
-def test_what_was_remembered_of_one_conversation_is_not_said_in_another():
+def test_what_was_cached_for_one_conversation_is_not_sent_in_another():
     first = read_body(body([message(0), message(1)]).encode())
     first.emit({**first.tree, "messages": [edited(first.messages[0]), first.messages[1]]})
 

@@ -38,7 +38,7 @@ def test_text_bytes_and_objects_read_alike(
 
 
 @pytest.mark.parametrize(("body", "used", "limit"), TERSE)
-def test_a_refusal_that_says_less_is_one_all_the_same(body: Any, used: int | None, limit: int | None) -> None:
+def test_a_refusal_with_less_detail_is_still_recognized(body: Any, used: int | None, limit: int | None) -> None:
     found = find_overflow(400, body)
 
     assert found is not None
@@ -68,14 +68,14 @@ def test_at_least_25_providers_and_servers_are_known() -> None:
     assert said <= PROVIDERS
 
 
-def test_output_that_was_held_against_the_window_is_told_apart() -> None:
+def test_output_that_counts_against_the_window_is_recognized() -> None:
     """What has to go is what is over, and the driver may lower the output instead."""
     found = find_overflow(400, "input length and `max_tokens` exceed context limit: 174167 + 64000 > 200000, decrease")
 
     assert found == Overflow(used=174167, output=64000, limit=200000, over=38167, provider="anthropic")
 
 
-def test_a_provider_that_tells_only_the_excess_gives_that() -> None:
+def test_a_provider_that_reports_only_the_excess_gives_that() -> None:
     found = find_overflow(400, {"error": "prompt too long; exceeded max context length by 65590 tokens"})
 
     assert found == Overflow(used=None, limit=None, over=65590, provider="ollama")
@@ -242,7 +242,7 @@ def test_the_status_of_a_response_rules_out_a_rate() -> None:
     assert find_overflow_in_error(error) is None
 
 
-def test_an_error_behind_another_is_found() -> None:
+def test_an_error_wrapped_in_another_is_found() -> None:
     try:
         try:
             raise StatusError("no", 400, {"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}})
@@ -255,7 +255,7 @@ def test_an_error_behind_another_is_found() -> None:
     assert found.limit == 8
 
 
-def test_other_errors_are_none_of_ours() -> None:
+def test_other_errors_are_not_overflows() -> None:
     looped = ValueError("one")
     looped.__cause__ = KeyError("two")
     looped.__cause__.__cause__ = looped

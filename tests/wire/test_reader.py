@@ -67,7 +67,7 @@ def rewrite(request, n, text):
 
 
 @each_wire
-def test_the_wire_is_told_by_the_body(wire):
+def test_the_body_decides_the_wire(wire):
     assert detect(BODIES[wire]).name == wire
 
 
@@ -131,14 +131,14 @@ def test_a_dropped_run_leaves_all_other_messages_as_they_were(wire):
 
 
 @each_wire
-def test_ids_do_not_depend_on_what_came_before(wire):
+def test_ids_do_not_depend_on_earlier_messages(wire):
     request = read(BODIES[wire])
     shorter = read({**BODIES[wire], request.wire.list_key: request.messages[1:]}, wire=request.wire)
 
     assert {item.id for item in shorter.items} <= {item.id for item in request.items}
 
 
-def test_cache_marks_nulls_and_bare_strings_do_not_change_an_id():
+def test_cache_breakpoints_nulls_and_bare_strings_do_not_change_an_id():
     plain = read({"messages": [{"role": "user", "content": "hello"}]})
     marked = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}, "citations": None}
     moved = read({"messages": [{"role": "user", "content": [marked]}]})
@@ -169,7 +169,7 @@ def test_trust_falls_where_a_harness_could_have_written_and_never_rises():
     assert {i.trust for i in items if i.kind == "result"} == {3}
 
 
-def test_our_own_stand_in_fed_back_is_known_and_only_by_its_recorded_content():
+def test_our_own_replacement_sent_back_is_recognized_only_by_its_recorded_content():
     item = Item(id="", message=-1, role="tool", kind="result", text="[cleared]", tokens=3, call_id="t1")
     wire = detect(ANTHROPIC)
     known = dict.fromkeys(block_fingerprints(wire, wire.messages.join(None, [item])), ())
@@ -242,7 +242,7 @@ def test_a_request_that_could_not_be_read_leaves_no_trace_in_later_ids():
     assert after.first_items == [0, 1]
 
 
-def test_a_mark_that_moves_changes_no_id_of_what_is_said_twice():
+def test_a_breakpoint_that_moves_changes_no_id_of_repeated_text():
     said = [{"role": role, "content": [{"type": "text", "text": "again"}]} for role in ("user", "assistant") * 3]
     reader, fresh = Reader(DEFAULT), Reader(DEFAULT)
     for n in range(1, len(said) + 1):

@@ -45,7 +45,7 @@ def test_they_are_the_same_bytes_in_another_process():
     assert told.stdout.strip() == json.dumps([recall_tools(WIRES[wire]) for wire in WIRES])
 
 
-def test_a_definition_that_somebody_changed_is_whole_the_next_time():
+def test_a_changed_definition_is_complete_the_next_time():
     recall_tools(WIRES["anthropic"])[0]["input_schema"]["required"].clear()
 
     assert recall_tools(WIRES["anthropic"])[0]["input_schema"]["required"] == ["query"]

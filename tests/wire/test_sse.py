@@ -41,7 +41,7 @@ def test_a_byte_order_mark_at_the_beginning_does_not_count():
     assert read([b"\xef\xbb\xbfdata: x\n\n"]) == [Event("", b"x")]
 
 
-def test_a_byte_order_mark_that_comes_in_pieces_does_not_count_either():
+def test_a_byte_order_mark_that_arrives_in_pieces_does_not_count_either():
     assert read([b"\xef", b"", b"\xbb", b"\xbfdata: x\n\n"]) == [Event("", b"x")]
     assert read([b"\xef\xbb", b"data: x\n\ndata: y\n\n"]) == [Event("", b"y")], "no mark, and no field of that name"
 

@@ -34,7 +34,7 @@ def assembled(wire, spelled):
 
 
 @pytest.mark.parametrize("wire", REQUESTS)
-def test_a_whole_stream_is_the_answer(wire):
+def test_a_complete_stream_is_the_answer(wire):
     body = {**REQUESTS[wire], "stream": True, "stream_options": {"include_usage": True}}
     response = answered(wire)
     made = assembled(wire, b"".join(events.stream(wire, body, response)))
@@ -47,14 +47,14 @@ def test_a_whole_stream_is_the_answer(wire):
 
 
 @pytest.mark.parametrize("wire", REQUESTS)
-def test_a_stream_that_ends_early_is_not_whole(wire):
+def test_a_stream_that_ends_early_is_not_complete(wire):
     spelled = events.stream(wire, {"stream": True}, answered(wire))
     made = assembled(wire, b"".join(spelled[: len(spelled) // 2]))
 
     assert not made.is_complete
 
 
-def test_of_a_stream_that_ends_early_the_input_is_still_known():
+def test_the_input_of_a_stream_that_ends_early_is_still_known():
     spelled = events.stream("anthropic", {}, answered("anthropic"))
     made = assembled("anthropic", b"".join(spelled[:4]))
 
@@ -71,7 +71,7 @@ def test_an_error_inside_a_stream_makes_it_no_answer(wire):
     assert not made.is_complete
 
 
-def test_what_nobody_here_knows_makes_a_stream_no_answer():
+def test_an_unknown_event_makes_a_stream_no_answer():
     """A new kind of delta would be missing from the reply."""
     start = {"type": "message_start", "message": {"role": "assistant", "usage": {"input_tokens": 3}}}
     block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
@@ -105,7 +105,7 @@ def test_nothing_that_an_event_says_breaks_it(wire, event):
     assert isinstance(made.response(), dict)
 
 
-def test_a_reply_without_end_is_let_go():
+def test_a_reply_without_end_is_dropped():
     made = WIRES["openai_chat"].replies.stream_assembler()
     piece = {"choices": [{"index": 0, "delta": {"content": "x" * (1 << 20)}}]}
     for _ in range((MAX_REPLY >> 20) + 2):

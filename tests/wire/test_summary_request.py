@@ -77,7 +77,7 @@ def test_it_ends_in_the_users_text(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", WIRES)
 @given(data=st.data())
-def test_all_before_it_stays_as_it_was(name: str, data: st.DataObject) -> None:
+def test_everything_before_it_is_unchanged(name: str, data: st.DataObject) -> None:
     body = data.draw(bodies(name))
     before = json.dumps(body)
     key = WIRES[name].list_key
@@ -236,7 +236,7 @@ def marked(count: int) -> Body:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_the_question_carries_a_mark_of_its_own_unless_four_are_set(count: int) -> None:
+def test_the_question_has_its_own_breakpoint_unless_four_are_set(count: int) -> None:
     """R164, R225, A45; the client's own are never dropped for ours."""
     made = asked("anthropic", marked(count))
 
@@ -245,7 +245,7 @@ def test_the_question_carries_a_mark_of_its_own_unless_four_are_set(count: int) 
     assert violations(WIRES["anthropic"], made) == []
 
 
-def test_an_automatic_mark_is_not_doubled() -> None:
+def test_an_automatic_breakpoint_is_not_doubled() -> None:
     made = asked("anthropic", claude(USER, cache_control={"type": "ephemeral", "ttl": "1h"}))
 
     assert "cache_control" not in made["messages"][-1]["content"][-1]
@@ -282,7 +282,7 @@ def test_an_automatic_mark_is_not_doubled() -> None:
         ("anthropic", claude(USER, thinking={"type": "disabled"}), "max_tokens", CAP),
     ],
 )
-def test_the_cap_stands_in_the_requests_own_field_with_room_for_thought(
+def test_the_cap_is_in_the_requests_own_field_with_room_for_thinking(
     name: str, body: Body, field: str, limit: int
 ) -> None:
     made = asked(name, body)
@@ -301,7 +301,7 @@ def test_the_cap_stands_in_the_requests_own_field_with_room_for_thought(
         {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}},
     ],
 )
-def test_a_choice_that_forces_a_call_goes(choice: Any) -> None:
+def test_a_tool_choice_that_forces_a_call_is_removed(choice: Any) -> None:
     assert "tool_choice" not in asked("openai_chat", gpt(USER, tool_choice=choice))
 
 
@@ -357,7 +357,7 @@ def test_a_transcript_is_one_user_message_with_the_question_after_what_is_quoted
     assert refusals(name, made, betas=()) == []
 
 
-def test_a_model_that_thinks_unasked_gets_room_for_it() -> None:
+def test_a_model_that_thinks_by_default_gets_room_for_it() -> None:
     made = summary_of_transcript(WIRES["openai_chat"], model="gpt-5-mini", prompt=PROMPT, quoted="x", max_tokens=CAP)
 
     assert made["max_completion_tokens"] == CAP + THINKING_ROOM

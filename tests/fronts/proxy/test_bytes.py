@@ -70,7 +70,7 @@ def test_a_body_and_its_answer_pass_to_the_byte(path, tmp_path):
 
 
 @pytest.mark.parametrize("path", KEPT)
-def test_what_the_server_keeps_passes_as_it_is(path, tmp_path):
+def test_requests_with_server_side_history_pass_unchanged(path, tmp_path):
     """Results stand alone there: taken for a whole conversation they would be broken, and mended."""
     body = json.dumps(KEPT[path], indent=1).encode()
     with beside(lambda n, seen: [answer(b"{}")], tmp_path, recall="tool") as (upstream, running):
@@ -110,7 +110,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_sent_on(tmp_path):
     assert not upstream.seen
 
 
-def test_a_compressed_body_goes_on_compressed(tmp_path):
+def test_a_compressed_body_is_forwarded_compressed(tmp_path):
     raw = gzip.compress(BODIES["/v1/chat/completions"])
     told = gzip.compress(b'{"usage":{"prompt_tokens":9,"completion_tokens":2}}')
     headers = (("Content-Encoding", "gzip"), ("Content-Type", "application/json"))
@@ -170,7 +170,7 @@ def test_a_kept_alive_connection_serves_several_requests(tmp_path):
         ("307 Temporary Redirect", [("Location", "http://evil.example/v1/messages")]),
     ],
 )
-def test_failures_come_back_with_their_headers_and_are_not_retried(status, headers, tmp_path):
+def test_failures_are_returned_with_their_headers_and_are_not_retried(status, headers, tmp_path):
     told = b'{"type":"error","error":{"type":"x","message":"rate limit: too many tokens"}}'
     with beside(lambda n, seen: [answer(told, status, headers)], tmp_path) as (upstream, running):
         code, got_headers, got = exchange(running.port, "POST", "/v1/messages", BODIES["/v1/messages?beta=true"])

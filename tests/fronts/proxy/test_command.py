@@ -84,7 +84,7 @@ def test_the_summary_adds_up_all_sessions(tmp_path):
     assert summary["tokens_saved"] == 0
 
 
-def test_sigterm_lets_a_stream_end_and_takes_no_new_one(tmp_path):
+def test_sigterm_lets_a_stream_end_and_accepts_no_new_one(tmp_path):
     go = threading.Event()
 
     def script(n, seen):

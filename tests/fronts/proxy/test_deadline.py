@@ -61,7 +61,7 @@ async def test_a_caller_may_wait_for_stuck_work():
     assert await threads.run_with_deadline(session, WAIT, lambda: 1, waits_for_stuck=True) == 1
 
 
-async def test_a_published_result_is_used_while_the_work_goes_on():
+async def test_a_published_result_is_used_while_the_work_continues():
     threads, session, may_end = EngineThreads(WAIT), new_session(), threading.Event()
     pending = PendingResult()
 

@@ -179,7 +179,7 @@ def test_a_disk_that_is_full_or_broken_stops_no_request(fault, tmp_path):
     assert carries_edits(upstream.requests[-1], agent)
 
 
-def test_a_store_that_goes_away_stops_no_request(tmp_path):
+def test_a_store_that_disappears_stops_no_request(tmp_path):
     store = tmp_path / "store"
     with (
         Upstream(looping("openai_chat"), window=40_000) as upstream,
@@ -252,7 +252,7 @@ def test_two_processes_on_one_store_send_one_conversation(tmp_path):
     assert not [one.refused for one in upstream.requests if one.refused]
 
 
-def test_a_session_dropped_from_memory_comes_back_with_its_edits(tmp_path):
+def test_a_session_dropped_from_memory_returns_with_its_edits(tmp_path):
     with (
         Upstream(looping("openai_chat"), window=WINDOW) as upstream,
         proxied(upstream.url, store=tmp_path, window=WINDOW, max_sessions=1) as running,

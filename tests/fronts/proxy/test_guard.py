@@ -256,7 +256,7 @@ RAW = {
 
 
 @pytest.mark.parametrize("raw", RAW.values(), ids=RAW)
-def test_what_could_be_read_in_two_ways_goes_nowhere(raw, tmp_path):
+def test_an_ambiguous_request_is_not_forwarded(raw, tmp_path):
     with beside(lambda n, seen: [answer(b"{}")], tmp_path) as (upstream, running):
         with socket.create_connection(("127.0.0.1", running.port), timeout=WAIT) as line:
             line.sendall(raw)

@@ -87,7 +87,7 @@ def test_the_clients_own_id_is_found_in_headers_and_body(headers, more):
     assert session(body, headers, "openai_chat").client == "the-session-1"
 
 
-def test_without_an_id_the_users_first_words_tell():
+def test_without_an_id_the_users_first_message_identifies_the_session():
     def chat(*words):
         return [{"role": "system", "content": "Be brief."}, *({"role": "user", "content": one} for one in words)]
 
@@ -153,14 +153,14 @@ def test_every_id_in_a_body_counts_by_its_exact_case(name):
 
 
 @pytest.mark.parametrize("other", [{"openai-project": "p2"}, {"x-session-id": "s-2"}, {"x-api-key": "k2"}])
-def test_where_one_of_several_ids_differs_it_is_another_session(other):
+def test_if_one_of_several_ids_differs_it_is_another_session(other):
     first = {"openai-project": "p1", "x-session-id": "s-1", "x-api-key": "k1", "session_id": UUID}
 
     assert session(plain(), {**first, **other})[:] != session(plain(), first)[:]
     assert session(plain(user="u1"), first) != session(plain(user="u2"), first)
 
 
-def test_the_whole_of_a_metadata_user_id_counts():
+def test_the_full_metadata_user_id_counts():
     def of(device, account):
         user = {"device_id": device, "account_uuid": account, "session_id": SESSION}
         return session(claude([prompt()], metadata={"user_id": json.dumps(user)}))
@@ -202,7 +202,7 @@ def test_a_key_in_the_address_is_a_credential(name):
     assert none == session(plain())
 
 
-def test_of_a_signature_only_the_key_id_counts():
+def test_only_the_key_id_of_a_signature_counts():
     def signed(key, day, signature):
         scope = f"Credential={key}/{day}/us-east-1/bedrock/aws4_request"
         return tenant_name(
@@ -318,7 +318,7 @@ def test_a_clients_own_compaction_is_recognised(client):
         ({}, "go on", ""),
     ],
 )
-def test_in_other_words_it_is_one_only_where_no_tool_could_answer(more, words, told):
+def test_a_reworded_summary_request_is_recognized_only_if_no_tool_could_answer(more, words, told):
     talk = [prompt(), {"role": "assistant", "content": "ok"}, {"role": "user", "content": words}]
 
     assert identify_request("anthropic", "/v1/messages", {}, claude(talk, **more)).side_request == told
@@ -369,7 +369,7 @@ JSON = st.recursive(
     ),
     ident=st.text(max_size=300),
 )
-def test_whatever_comes_has_a_session_with_a_name_that_is_a_file_name(wire, body, ident):
+def test_every_request_has_a_session_whose_name_is_a_file_name(wire, body, ident):
     told = identify_request(wire, "/v1/messages", {"x-session-id": ident}, body)
 
     assert session_stem(told.identity.session) == told.identity.session

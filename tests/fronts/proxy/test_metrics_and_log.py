@@ -40,7 +40,7 @@ def test_metrics_are_prometheus_text_and_add_up(tmp_path):
     assert "ebb_in_flight 1" in lines, "this very request"
 
 
-def test_buckets_hold_all_that_came_before_them():
+def test_buckets_are_cumulative():
     meters = Meters()
     for seconds in (0.0005, 0.03, 9.0):
         meters.observe("ebb_engine_seconds", seconds)

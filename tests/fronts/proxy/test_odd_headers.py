@@ -56,7 +56,7 @@ def test_an_odd_value_is_passed_on_and_the_request_is_answered(name, value, tmp_
     assert told == (b"" if name == b"Expect" else value)
 
 
-def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(tmp_path):
+def test_a_client_that_waits_for_permission_to_send_its_body_gets_it(tmp_path):
     with beside(lambda n, seen: [answer(b"{}")], tmp_path) as (upstream, running):
         received = send(running.port, b"Expect: 100-continue")
 

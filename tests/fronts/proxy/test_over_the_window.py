@@ -68,7 +68,7 @@ class Hanging(Quick):
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai_chat"])
-def test_a_request_over_the_window_is_refused_in_the_providers_form_if_no_plan_comes(wire, tmp_path):
+def test_a_request_over_the_window_is_refused_in_the_providers_form_if_no_plan_arrives(wire, tmp_path):
     disk = Hanging()
     store = DirectoryStore(tmp_path, fs=disk, durable=False)
     limits = {"idle_limit": 0.05, "acting_limit": 0.05, "waiting_limit": 0.5}

@@ -169,7 +169,7 @@ def sound(upstream, wire):
 
 @WIRES
 @STREAMS
-def test_a_recall_is_answered_inside_one_normal_answer_and_holds_the_prefix(wire, stream, tmp_path):
+def test_a_recall_is_answered_inside_one_normal_answer_and_keeps_the_prefix(wire, stream, tmp_path):
     """The client sees the words of both calls and no tool of ours; every later request has the hidden pair."""
     script = [
         [*thought(wire, "I must look."), Say("Let me look. "), RECALL],
@@ -253,7 +253,7 @@ def test_a_model_that_asks_for_ever_is_stopped(wire, stream, tmp_path):
 
 
 @WIRES
-def test_without_a_recall_the_answer_goes_through_byte_for_byte(wire, tmp_path):
+def test_without_a_recall_the_answer_is_passed_on_byte_for_byte(wire, tmp_path):
     """And before one, each event goes on when it comes."""
     with Upstream([[Say("Hello there. " * 9), READ]]) as upstream:
         body = Agent(wire, upstream.port, upstream).request(stream=True)
@@ -280,7 +280,7 @@ def test_if_the_second_call_fails_the_client_gets_the_error_and_its_retry_works(
     assert [exchange.refused for exchange in upstream.requests if exchange.refused] == []
 
 
-def test_tools_come_with_the_first_request_or_never(tmp_path):
+def test_tools_are_added_to_the_first_request_or_never(tmp_path):
     """A session that began without them goes on without them, also in another process; so does one without tools."""
     with Upstream(["Hi."] * 9) as upstream:
         with proxied(upstream.url, store=tmp_path) as running:

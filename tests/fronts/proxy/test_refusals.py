@@ -175,7 +175,7 @@ def test_in_shadow_a_refusal_is_the_clients(tmp_path):
     assert [seen.body for seen in upstream.seen] == [asking()]
 
 
-def test_a_compressed_request_that_is_edited_goes_on_in_the_clear(tmp_path):
+def test_a_compressed_request_that_is_edited_is_forwarded_uncompressed(tmp_path):
     sent = {"Content-Encoding": "gzip", "Content-MD5": "of-the-old-body"}
     with beside(lambda n, seen: [OK], tmp_path, window=12_000) as (upstream, running):
         assert exchange(running.port, "POST", "/v1/chat/completions", gzip.compress(asking()), sent)[0] == 200

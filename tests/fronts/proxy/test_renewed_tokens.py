@@ -41,7 +41,7 @@ def calm(agent, running, upstream):
 
 
 @pytest.mark.parametrize("wire", PATHS)
-def test_a_renewed_token_goes_on_with_its_session(wire, tmp_path):
+def test_a_renewed_token_continues_its_session(wire, tmp_path):
     """In the same process and after a restart: the edits stay, and the request goes on from the last one."""
     with Upstream(looping(wire), window=60_000) as upstream:
         with proxied(upstream.url, store=tmp_path, window=WINDOW) as running:

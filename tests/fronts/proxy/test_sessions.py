@@ -108,7 +108,7 @@ def test_the_clients_own_compaction_carries_the_edits_and_makes_none(system, tmp
     assert (after["edits"], after["sessions"]) == (before["edits"], before["sessions"])
 
 
-def test_titles_and_sub_agents_leave_the_conversation_as_it_was(tmp_path):
+def test_titles_and_sub_agents_leave_the_conversation_unchanged(tmp_path):
     def under(words, history, **more):
         return {"model": "gpt-5", "messages": [{"role": "system", "content": words}, *history], **more}
 
@@ -157,7 +157,7 @@ def test_two_tenants_with_the_same_id_never_meet(tmp_path):
 
 
 @pytest.mark.parametrize("header", ["openai-project", "x-tenant-id", "x-openwebui-user-id", "x-session-id"])
-def test_tenants_behind_one_key_that_begin_alike_never_meet(header, tmp_path):
+def test_tenants_of_one_key_whose_conversations_start_alike_never_mix(header, tmp_path):
     """A gateway has one key for all of them, and says in a header who it is."""
     with (
         Upstream(looping("anthropic"), window=60_000) as upstream,
@@ -218,7 +218,7 @@ def test_a_fork_finds_its_own_edits(worked):
     assert sent[0] != sent[1]
 
 
-def test_a_model_with_another_window_goes_by_its_own(tmp_path):
+def test_a_model_with_another_window_uses_its_own(tmp_path):
     with Upstream(looping("anthropic"), window=60_000) as upstream:
         user = tmp_path / "config.toml"
         user.write_text('[windows]\n"claude-opus*" = "16k"\n"claude-haiku*" = "200k"\n')

@@ -152,7 +152,7 @@ def questioned(store, steps, **more):
         yield SimpleNamespace(asked=asked, upstream=upstream, running=running, agent=agent)
 
 
-def test_a_summary_that_never_comes_delays_a_request_up_to_its_limit(tmp_path):
+def test_a_summary_that_never_arrives_delays_a_request_up_to_its_limit(tmp_path):
     with questioned(tmp_path, lambda: ["hang"], window=4_000, summary_limit=0.3) as one:
         for n in range(TURNS):
             one.agent.turn(n)
@@ -164,7 +164,7 @@ def test_a_summary_that_never_comes_delays_a_request_up_to_its_limit(tmp_path):
     assert (summary["fallbacks"], summary["folds"] > 0) == (0, True)
 
 
-def test_the_question_is_asked_while_the_conversation_goes_on(tmp_path):
+def test_the_question_is_asked_while_the_conversation_continues(tmp_path):
     go, came = threading.Event(), []
 
     def slow():

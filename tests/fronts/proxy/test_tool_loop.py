@@ -41,7 +41,7 @@ def test_sixty_calls_in_a_small_window_without_a_refusal(wire, tmp_path):
     assert session["tokens_before"] > WINDOW > session["tokens_after"]
 
 
-def test_a_window_that_is_smaller_than_we_think_is_learned_from_one_refusal(tmp_path):
+def test_a_window_that_is_smaller_than_assumed_is_learned_from_one_refusal(tmp_path):
     """The provider's words say how large it is: the request is folded, sent again, and the client sees none of it."""
     with (
         Upstream(looping("anthropic"), window=12_000) as upstream,

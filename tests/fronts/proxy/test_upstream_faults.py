@@ -84,7 +84,7 @@ def test_the_client_gets_what_a_direct_call_gives(fault, tmp_path):
 
 
 @pytest.mark.parametrize("steps", [["close"], ["reset"], [b"HTTP/1.1 2"], [b"garbage\r\n\r\n", "close"]], ids=str)
-def test_an_upstream_that_goes_before_it_answers_is_a_502_with_a_sentence(steps, tmp_path):
+def test_an_upstream_that_disconnects_before_it_answers_is_a_502_with_a_message(steps, tmp_path):
     with beside(lambda n, seen: [*steps, "close"], tmp_path) as (upstream, running):
         status, headers, got = exchange(running.port, "POST", "/v1/messages", BODY)
 
@@ -163,7 +163,7 @@ def test_a_client_that_leaves_takes_the_request_to_the_upstream_along(phase, tmp
     assert upstream.closed()
 
 
-def test_what_a_client_left_behind_is_still_billed(tmp_path):
+def test_a_call_that_its_client_abandoned_is_still_billed(tmp_path):
     with beside(lambda n, seen: [STREAM, *chunks(START), "hang"], tmp_path) as (_, running):
         connection = leaving(running.port, BODY)
         got = b""

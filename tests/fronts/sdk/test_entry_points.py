@@ -84,7 +84,7 @@ SYNC = {
 
 
 @pytest.mark.parametrize("way", SYNC)
-def test_every_way_to_ask_a_model_fits_the_window_and_is_reported(way):
+def test_every_method_that_calls_a_model_fits_the_window_and_is_reported(way):
     told = []
     with Upstream(["Well."], window=WINDOW) as upstream:
         wrapped = ebbtide.wrap(
@@ -167,7 +167,7 @@ def test_what_a_call_returns_carries_its_report_and_is_not_changed_by_it(way):
 
 @pytest.mark.parametrize("wire", ["anthropic", "chat"])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_the_wrapped_client_keeps_its_type_and_the_one_it_was_made_from_stays_as_it_was(wire, is_async):
+def test_the_wrapped_client_keeps_its_type_and_the_original_is_unchanged(wire, is_async):
     with Upstream() as upstream:
         raw = client(wire, upstream, is_async=is_async)
         kind = type(raw)
@@ -228,7 +228,7 @@ def test_other_endpoints_are_left_alone():
     assert not told
 
 
-def test_a_server_held_thread_passes_as_it_is():
+def test_a_server_side_thread_passes_unchanged():
     with Upstream(["One.", "Two."]) as upstream:
         wrapped = ebbtide.wrap(client("responses", upstream), window=WINDOW)
         first = wrapped.responses.create(model="gpt-5", input="Hello.")
@@ -269,7 +269,7 @@ def test_the_tool_runner_runs_forty_tools_in_a_small_window():
     assert sum(bool(report.edits) for report in reports) >= 2
 
 
-def test_a_thread_that_the_server_keeps_passes_as_it_is():
+def test_a_thread_that_the_server_keeps_passes_unchanged():
     """Results stand alone there: their calls are on the server. Taken for a whole conversation they would be broken."""
     part = {"model": "claude-sonnet-5", "max_tokens": 9, "thread": {"type": "continue", "previous_message_id": "msg_1"}}
     part["messages"] = [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}]}]

@@ -38,7 +38,7 @@ def history():
     return [*talk, {"role": "user", "content": "Say yes."}]
 
 
-def test_anthropics_client_goes_on_where_the_direct_call_is_refused(model):
+def test_anthropics_client_continues_where_the_direct_call_is_refused(model):
     sdk = pytest.importorskip("anthropic")
     raw = sdk.Anthropic(api_key="none", base_url=model.address, max_retries=0, timeout=PATIENCE)
     body = {"model": "smollm2", "max_tokens": 8, "messages": history()}

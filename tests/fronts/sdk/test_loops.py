@@ -27,7 +27,7 @@ def wire_of(agent) -> str:
 
 
 @pytest.mark.parametrize("agent", LONG, ids=lambda agent: agent.__name__)
-def test_a_long_loop_and_not_one_refusal(agent):
+def test_a_long_loop_is_never_refused(agent):
     wire = wire_of(agent)
     with Upstream(script(wire), window=WINDOWS[wire]) as upstream:
         wrapped, talk = ebbtide.wrap(client(wire, upstream), window=WINDOWS[wire]), Talk(wire)
@@ -38,7 +38,7 @@ def test_a_long_loop_and_not_one_refusal(agent):
 
 
 @pytest.mark.parametrize("agent", ALONG, ids=lambda agent: agent.__name__)
-async def test_a_long_awaited_loop_and_not_one_refusal(agent):
+async def test_a_long_awaited_loop_is_never_refused(agent):
     wire = wire_of(agent)
     with Upstream(script(wire), window=WINDOWS[wire]) as upstream:
         async with ebbtide.wrap(client(wire, upstream, is_async=True), window=WINDOWS[wire]) as wrapped:

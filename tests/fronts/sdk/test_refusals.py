@@ -116,7 +116,7 @@ def test_a_stream_that_breaks_off_is_recorded_as_no_answer(tmp_path):
     assert len(usage_in(tmp_path)) == 1
 
 
-def test_a_stream_that_the_caller_leaves_is_closed_and_the_next_call_goes_on():
+def test_a_stream_that_the_caller_abandons_is_closed_and_the_next_call_continues():
     body = {"model": "gpt-5", "messages": [{"role": "user", "content": "Hello."}], "stream": True}
     with Upstream([[Say("word " * 4_000)], "Well."]) as upstream:
         wrapped = ebbtide.wrap(client("chat", upstream))
@@ -173,7 +173,7 @@ def test_what_is_no_client_and_what_is_no_option_are_refused_at_once():
 
 
 @pytest.mark.parametrize("wire", ASK)
-def test_a_model_named_as_summarizer_is_asked_by_the_same_way_and_not_about_itself(wire):
+def test_a_model_named_as_summarizer_is_asked_through_the_same_client_and_not_about_itself(wire):
     def said(body):
         if body["model"] == "the-small-one":
             return "<summary>\n## Intent\n- The user wants the gauge of Brest minded.\n</summary>"
@@ -263,7 +263,7 @@ def squeezed(body: bytes, kind: str):
             thread.join(120)
 
 
-def test_a_compressed_stream_is_read_as_it_is_meant(tmp_path):
+def test_a_compressed_stream_is_decoded(tmp_path):
     chunk = (
         b'data: {"id":"c","model":"gpt-5","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n'
     )

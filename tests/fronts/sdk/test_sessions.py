@@ -98,7 +98,7 @@ def sent_by(upstream: Upstream, word: str) -> list[str]:
     return [one.raw.decode() for one in upstream.requests if word in one.raw.decode()]
 
 
-def test_two_conversations_at_once_through_one_client_never_meet():
+def test_two_simultaneous_conversations_through_one_client_never_mix():
     """Threads, each with its own agent; neither sees a word of the other, and neither is refused."""
     with Upstream(script("anthropic", ends=False), window=WINDOW) as upstream:
         wrapped = ebbtide.wrap(client("anthropic", upstream), window=WINDOW)
@@ -138,7 +138,7 @@ async def test_branches_of_one_conversation_asked_at_once_are_all_answered():
     assert [exchange.refused for exchange in upstream.requests if exchange.refused] == []
 
 
-def test_with_a_store_a_new_process_goes_on_where_the_last_one_was(tmp_path):
+def test_with_a_store_a_new_process_continues_where_the_last_one_stopped(tmp_path):
     """The edits are in the log: each request of a new client is the last one of the old, and more."""
     with Upstream(script("anthropic"), window=WINDOW) as upstream:
         talk = Talk("anthropic")

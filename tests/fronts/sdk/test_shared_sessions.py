@@ -81,7 +81,7 @@ def test_a_copy_with_another_key_is_another_client(wire):
         assert told.names[-1] == told.names[1]
 
 
-def test_an_organisation_and_ids_of_a_call_tell_too():
+def test_the_organisation_and_ids_of_a_call_distinguish_sessions_too():
     with Upstream() as upstream:
         told = Told(upstream, "chat")
         names = [told.session(), told.session(user="u1"), told.session(user="U1"), told.session(prompt_cache_key="k1")]
@@ -118,7 +118,7 @@ def test_prompts_that_differ_in_an_account_number_are_two_conversations():
 
 
 @WIRES
-def test_replies_that_come_together_are_each_recorded_behind_their_own_request(wire):
+def test_replies_that_arrive_together_are_each_recorded_after_their_own_request(wire):
     """Two threads, one session: both requests are under way before either reply is recorded."""
     store, reports, under_way = MemoryStore(), {}, threading.Barrier(2, timeout=120)
     with Upstream(echo) as upstream:
@@ -195,7 +195,7 @@ def test_a_branch_of_an_unnamed_conversation_opens_nothing_of_another(wire):
     assert "The zebra-9917 one." in told["named read"]
 
 
-def test_a_retry_sends_what_it_sent_though_another_call_came_between():
+def test_a_retry_sends_the_same_bytes_although_another_call_was_made_in_between():
     """Through the gate, as the SDK's middleware does it: call, another call, the first one again."""
     with Upstream() as upstream:
         wrapped = ebbtide.wrap(client("anthropic", upstream), window=8_000)
@@ -215,7 +215,7 @@ def test_a_retry_sends_what_it_sent_though_another_call_came_between():
         assert prepare(one, is_retry=True).ready is not first.ready
 
 
-def test_an_unnamed_session_goes_by_the_window_of_each_model():
+def test_an_unnamed_session_uses_the_window_of_each_model():
     windows: list[int] = []
     with Upstream() as upstream:
         wrapped = ebbtide.wrap(client("chat", upstream), on_report=lambda _, report: windows.append(report.window))

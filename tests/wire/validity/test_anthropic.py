@@ -46,7 +46,7 @@ def test_operator_text_joins_the_user_turn_on_a_model_that_does_not_take_it(mode
     assert [message["role"] for message in messages] == ["user", "assistant", "user"]
 
 
-def test_misplaced_operator_text_stands_behind_the_results_it_came_before():
+def test_misplaced_operator_text_is_moved_after_the_results_it_preceded():
     messages = fixed(user("a"), assistant(use("t1")), system("note"), user(result("t1")), model="claude-opus-4-8")
     assert messages[2] == user(result("t1"), text(OPERATOR + "note"))
 
@@ -109,7 +109,7 @@ def test_an_empty_user_message_between_replies_leaves_a_placeholder():
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant", "user"]
 
 
-def test_an_empty_reply_goes_and_the_user_turns_around_it_join():
+def test_an_empty_reply_is_removed_and_the_user_turns_around_it_join():
     assert fixed(user("a"), assistant(text(" ")), user("b")) == [user(text("a"), text("b"))]
 
 
@@ -168,7 +168,7 @@ def test_the_last_of_two_results_counts():
     )
 
 
-def test_results_come_before_what_was_said_and_keep_their_own_order():
+def test_results_are_placed_before_text_and_keep_their_own_order():
     answered = fixed(
         user("a"), assistant(use("t1"), use("t2")), user(text("x"), result("t2"), text("y"), result("t1"))
     )[2]
@@ -189,7 +189,7 @@ def test_arguments_kept_as_json_text_become_the_object():
     assert asked["content"][0]["input"] == {"a": 1}
 
 
-def test_a_result_whose_only_part_went_says_so():
+def test_a_result_whose_only_part_was_removed_says_so():
     gone = {"type": "tool_reference", "tool_name": "mcp__gone"}
     kept = {"type": "tool_reference", "tool_name": "bash"}
     answered = fixed(
@@ -218,7 +218,7 @@ def test_code_that_waits_for_its_calls_keeps_its_result_for_a_later_message():
 # A34 to A41: thinking
 
 
-def test_thinking_goes_whole_or_not_at_all():
+def test_thinking_is_removed_completely_or_not_at_all():
     cut = {"type": "thinking", "thinking": "x"}
     assert fixed(user("a"), assistant(THOUGHT, text("b"), cut, text("c")), user("d"))[1] == assistant(
         text("b"), text("c")
@@ -229,7 +229,7 @@ def test_signed_thinking_with_empty_words_stays():
     assert rules(user("a"), assistant({**THOUGHT, "thinking": ""}, text("b")), user("c")) == set()
 
 
-def test_a_loop_begun_without_thinking_goes_on_without_it():
+def test_a_loop_that_started_without_thinking_continues_without_it():
     request = body(
         user("a"), assistant(use("t1")), user(result("t1")), thinking={"type": "enabled", "budget_tokens": 2000}
     )
@@ -250,7 +250,7 @@ def test_thinking_alone_before_a_fallback_keeps_its_place():
     assert rules(user("a"), assistant(THOUGHT, fallback, THOUGHT, text("b")), user("c")) == set()
 
 
-def test_what_a_fallback_voided_goes_and_what_was_said_stays():
+def test_what_a_fallback_voided_is_removed_and_the_text_stays():
     fallback = {"type": "fallback"}
     messages = fixed(user("a"), assistant(THOUGHT, text("b"), use("t1"), fallback, THOUGHT, text("c")), user("d"))
     assert messages[1] == assistant(text("b"), fallback, THOUGHT, text("c"))
@@ -259,7 +259,7 @@ def test_what_a_fallback_voided_goes_and_what_was_said_stays():
 # A45 to A49: cache breakpoints
 
 
-def test_the_earliest_message_breakpoints_go_first():
+def test_the_earliest_message_breakpoints_are_removed_first():
     marked = [user(text(str(n), **MARK)) if n % 2 == 0 else assistant("x") for n in range(7)]
     hardened, repairs = repair(WIRES["anthropic"], body(*marked, system=[text("s", **MARK)]))
     kept = ["cache_control" in message["content"][0] for message in hardened["messages"][::2]]
@@ -283,7 +283,7 @@ def test_a_longer_breakpoint_after_a_shorter_one_is_shortened():
 # A54 to A57: pictures
 
 
-def test_beyond_twenty_images_the_oldest_large_ones_leave_ten_at_a_time():
+def test_beyond_twenty_images_the_oldest_large_ones_are_removed_ten_at_a_time():
     shots = [picture(2500, 10) for _ in range(23)]
     content = fixed(user(*shots))[0]["content"]
     assert [block["type"] for block in content] == ["text"] * 10 + ["image"] * 13

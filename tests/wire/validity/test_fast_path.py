@@ -133,7 +133,7 @@ def test_what_a_rule_forbids_in_a_responses_body_is_not(items):
     assert not usual(*items, store=False)
 
 
-def test_what_stands_beside_the_items_must_be_sound_too():
+def test_what_is_beside_the_items_must_be_valid_too():
     assert usual(ASKED, metadata={"x": "y"})
     assert not usual(ASKED, metadata={"x": "\ud800"})
     assert not usual(ASKED, instructions="\ud800")

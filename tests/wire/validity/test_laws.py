@@ -26,7 +26,7 @@ def hardened_or_refused(wire, body):
 
 @EACH_WIRE
 @given(data=st.data())
-def test_a_valid_history_has_no_violations_and_comes_back_as_the_same_object(wire, data):
+def test_a_valid_history_has_no_violations_and_is_returned_as_the_same_object(wire, data):
     body = data.draw(GRAMMARS[wire]())
     assert violations(WIRES[wire], body) == []
     assert repair(WIRES[wire], body) == (body, ())

@@ -27,12 +27,12 @@ def broken(*items, **more):
 # Chat
 
 
-def test_missing_results_stand_behind_the_given_ones_in_call_order():
+def test_missing_results_follow_the_given_ones_in_call_order():
     messages = chat(said("go"), calling("c1", "c2", "c3"), tool("c2"), said("and?"))
     assert messages[2:] == [tool("c2"), tool("c1", UNANSWERED), tool("c3", UNANSWERED), said("and?")]
 
 
-def test_a_result_held_up_by_another_message_returns_to_its_call():
+def test_a_result_separated_by_another_message_returns_to_its_call():
     """C1: a steering message came in between; the real result is kept."""
     messages = chat(said("go"), calling("c1"), said("hurry"), tool("c1", "real"))
     assert messages[2:] == [tool("c1", "real"), said("hurry")]
@@ -53,7 +53,7 @@ def test_the_last_of_two_results_counts():
     assert chat(said("go"), calling("c1"), tool("c1", "old"), tool("c1", "new"))[2:] == [tool("c1", "new")]
 
 
-def test_calls_of_one_id_are_told_apart_with_their_results():
+def test_calls_with_the_same_id_are_distinguished_with_their_results():
     asked, *answered = chat(said("go"), calling("c1", "c1"), tool("c1", "one"), tool("c1", "two"))[1:]
     assert [call["id"] for call in asked["tool_calls"]] == [message["tool_call_id"] for message in answered]
     assert [message["content"] for message in answered] == ["one", "two"]
@@ -95,13 +95,13 @@ def test_chat_refuses_what_it_cannot_read(messages):
 # Responses
 
 
-def test_a_missing_output_stands_behind_the_outputs_of_its_reply():
+def test_a_missing_output_follows_the_outputs_of_its_reply():
     items = responses(said("go"), fc("c1"), fc("c2"), out("c2"), msg("msg_1"), said("and?"))
     assert [item.get("call_id") for item in items] == [None, "c1", "c2", "c2", "c1", None, None]
     assert items[4]["output"] == UNANSWERED
 
 
-def test_reasoning_that_goes_takes_its_followers_ids_but_not_their_call_ids():
+def test_removed_reasoning_removes_its_followers_ids_but_not_their_call_ids():
     items = responses(said("go"), rs("rs_1"), fc("c1", "fc_1"), out("c1"), msg("msg_1"), said("and?"), store=False)
     assert items == [
         said("go"),
@@ -118,7 +118,7 @@ def test_the_next_reasoning_keeps_its_followers():
     assert items == [fc("c1"), out("c1"), whole, msg("msg_2")]
 
 
-def test_a_provider_run_item_goes_with_its_reasoning():
+def test_a_provider_run_item_is_removed_with_its_reasoning():
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     assert responses(rs("rs_1"), search, msg("msg_1"), store=False) == [
         {k: v for k, v in msg("msg_1").items() if k != "id"}
@@ -133,12 +133,12 @@ def test_reasoning_followed_by_any_item_of_the_models_stays():
     assert broken(said("go"), rs("rs_1"), {"type": "something_new"}) == set()
 
 
-def test_a_call_only_a_screen_could_answer_goes_with_its_reasoning():
+def test_a_call_only_a_screen_could_answer_is_removed_with_its_reasoning():
     seen = {"type": "computer_call", "id": "cu_1", "call_id": "c1", "action": {}}
     assert responses(said("go"), rs("rs_1"), seen, said("and?")) == [said("go"), said("and?")]
 
 
-def test_what_else_that_reasoning_led_to_goes_on_without_its_id():
+def test_other_items_of_that_reasoning_continue_without_its_id():
     seen = {"type": "computer_call", "id": "cu_1", "call_id": "c1", "action": {}}
     items = responses(said("go"), rs("rs_1"), msg("msg_1"), seen, said("and?"))
     assert items == [said("go"), {key: value for key, value in msg("msg_1").items() if key != "id"}, said("and?")]
@@ -176,13 +176,13 @@ def test_an_output_of_the_wrong_name_keeps_its_content():
     assert responses(fc("c1"), out("c1", "custom_tool_call_output")) == [fc("c1"), out("c1")]
 
 
-def test_a_copy_goes_and_a_different_item_under_the_same_id_stays():
+def test_a_copy_is_removed_and_a_different_item_under_the_same_id_stays():
     assert responses(said("go"), msg("msg_1"), msg("msg_1")) == [said("go"), msg("msg_1")]
     kept = responses(said("go"), msg("msg_1", "a"), msg("msg_1", "b"))
     assert kept[2] == {key: value for key, value in msg("msg_1", "b").items() if key != "id"}
 
 
-def test_a_call_said_twice_is_one_call():
+def test_a_call_that_appears_twice_is_one_call():
     assert responses(fc("c1", "fc_1"), fc("c1", "fc_2"), out("c1")) == [fc("c1", "fc_1"), out("c1")]
 
 
@@ -192,7 +192,7 @@ def test_outputs_of_calls_the_server_holds_are_valid(more):
     assert repair(WIRES["openai_responses"], body)[0] is body
 
 
-def test_a_reference_may_stand_for_a_call_where_items_are_stored():
+def test_a_reference_may_replace_a_call_when_items_are_stored():
     reference = {"type": "item_reference", "id": "fc_1"}
     assert broken(reference, out("c1")) == set()
     assert responses(said("go"), reference, out("c1"), store=False) == [said("go")]
