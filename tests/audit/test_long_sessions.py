@@ -83,9 +83,12 @@ def test_everything_that_edits_removed_is_found_in_one_read(records):
     taken = watched(records)
     history = build_history(records, session="default")
 
-    covered = [step.covered(edit) for step in history.steps for edit in step.batch.edits]
+    covered = [step.covered_items(edit) for step in history.steps for edit in step.batch.edits]
     calls = [
-        step.call_of(items[0]) for step in history.steps for edit in step.batch.edits for items in [step.covered(edit)]
+        step.find_call(items[0])
+        for step in history.steps
+        for edit in step.batch.edits
+        for items in [step.covered_items(edit)]
     ]
 
     assert all(covered)
@@ -109,8 +112,8 @@ def test_a_step_sees_its_own_branch_and_no_later_item(tmp_path):
     for step in history.steps:
         ids = {item.id for item in history.sent(step.turn.number)[0].items}
         for edit in step.batch.edits:
-            assert {item.id for item in step.covered(edit)} <= ids
-            assert [step.covered(edit)[0].id, step.covered(edit)[-1].id] == [edit.first, edit.last]
+            assert {item.id for item in step.covered_items(edit)} <= ids
+            assert [step.covered_items(edit)[0].id, step.covered_items(edit)[-1].id] == [edit.first, edit.last]
 
 
 def test_walking_all_requests_of_a_long_session_costs_its_length_and_not_its_square(tmp_path):

@@ -32,7 +32,7 @@ def test_a_handle_opens_what_is_on_the_conversations_own_path(kept):
         log, [use("t1", "Read", path="a"), got("t1", "apples")], [use("t2", "Read"), got("t2", "pears")]
     )
     recall = RecallSearch(log, store)
-    marks = {entry.text: entry.handle for entry in map(recall._record_of("s").get, _ids(log))}
+    marks = {entry.text: entry.handle for entry in map(recall._records_for("s").get, _ids(log))}
 
     assert recall.read(marks["apples"], scope=Scope(messages=one, blobs=())).text == "apples"
     assert recall.read(marks["look into it"], scope=Scope(messages=two, blobs=())).text == "look into it"

@@ -1,6 +1,6 @@
-"""A session as its records tell it: each batch of edits with the request it was made for, and the conversation now.
+"""Reads a session's history from its log: every request, the edits planned for it, and the current conversation.
 
-Nothing is planned here and nothing written. A recorded file becomes a history by rehearsal, a stored one is read.
+Nothing is planned or written here. For a recorded file without a log, `audit.simulate` makes one first.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class HistoryRequest:
     model: str
     wire: str
     path: Sequence[str]
-    """Uuids of its messages; each says all before it."""
+    """Uuids of its messages; each implies all before it."""
     planned: tuple[str, ...]
-    """Batches that were made for it."""
+    """Ids of the batches planned for it."""
     undone: frozenset[str]
-    """Batches that were not in force."""
+    """Ids of the batches that were undone at the time."""
     marked: bool
     """Whether it carried cache breakpoints."""
     ttl: float
@@ -49,134 +49,134 @@ class HistoryRequest:
     """Tokens of system prompt and tools."""
     max_output: int
     usage: Usage | None
-    """What was billed, where the reply was recorded."""
+    """The billed tokens, if the reply was recorded."""
     sent: SentRequest
-    """The same as the cache sees it, usage included."""
+    """The same request as the cache model sees it, with usage."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Branch:
-    """A conversation at its longest: the request of every turn on the way to it is its beginning.
+    """The items of the longest request on a branch. Each earlier request on the branch is a beginning of it.
 
-    Read once and looked up by name. All of a long session's items, for each of its batches, would be millions.
+    All batches on the branch share these items: a copy for each batch of a long session would be millions of items.
     """
 
     items: tuple[Item, ...]
 
-    def place(self, id: str, end: int) -> int | None:
-        """Of an item, if it is in the first `end` messages."""
-        place = self._places.get(id)
-        return place if place is not None and self.items[place].message < end else None
+    def index_of(self, id: str, end: int) -> int | None:
+        """Return the index of an item, or None if it is not in the first `end` messages."""
+        index = self._index_by_id.get(id)
+        return index if index is not None and self.items[index].message < end else None
 
     @cached_property
-    def _places(self) -> Mapping[str, int]:
-        return {item.id: place for place, item in enumerate(self.items)}
+    def _index_by_id(self) -> Mapping[str, int]:
+        return {item.id: index for index, item in enumerate(self.items)}
 
     @cached_property
     def calls(self) -> Mapping[str, Sequence[Item]]:
-        """By their ids, in order: a client may use one twice."""
-        calls_by_id: dict[str, list[Item]] = {}
+        """Calls by call id, in order. A client can use an id twice."""
+        calls: dict[str, list[Item]] = {}
         for item in self.items:
             if item.kind == "call":
-                calls_by_id.setdefault(item.call_id, []).append(item)
-        return calls_by_id
+                calls.setdefault(item.call_id, []).append(item)
+        return calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A batch of edits, and the conversation around it."""
+    """A batch of edits, with the request it was planned for."""
 
     batch: Batch
     turn: HistoryRequest
     undone: bool
-    """Left out again, as things stand."""
-    strand_of: Callable[[HistoryRequest], Branch] = field(repr=False, compare=False)
+    """Whether the batch is undone now."""
+    branch_of: Callable[[HistoryRequest], Branch] = field(repr=False, compare=False)
 
     @property
-    def _strand(self) -> Branch:
-        return self.strand_of(self.turn)
+    def _branch(self) -> Branch:
+        return self.branch_of(self.turn)
 
-    def covered(self, edit: Edit) -> Sequence[Item]:
-        """The originals that the edit took out; empty for an insertion."""
-        strand, end = self._strand, len(self.turn.path)
-        first, last = strand.place(edit.first, end), strand.place(edit.last, end)
-        return () if first is None or last is None else strand.items[first : last + 1]
+    def covered_items(self, edit: Edit) -> Sequence[Item]:
+        """Return the originals that the edit replaced; empty for an insertion."""
+        branch, end = self._branch, len(self.turn.path)
+        first, last = branch.index_of(edit.first, end), branch.index_of(edit.last, end)
+        return () if first is None or last is None else branch.items[first : last + 1]
 
     def original(self, item: Item) -> Item:
-        """What an edit put there as it was before; the item itself where it is none of the originals."""
-        place = self._strand.place(item.id, len(self.turn.path)) if item.id else None
-        return item if place is None else self._strand.items[place]
+        """Return the original of a replaced item, or the item itself if it has none."""
+        index = self._branch.index_of(item.id, len(self.turn.path)) if item.id else None
+        return item if index is None else self._branch.items[index]
 
-    def call_of(self, result: Item) -> Item | None:
-        """The newest one that it may be of."""
-        calls, end = self._strand.calls.get(result.call_id, ()), len(self.turn.path)
+    def find_call(self, result: Item) -> Item | None:
+        """Find the call of a result: the newest with its call id."""
+        calls, end = self._branch.calls.get(result.call_id, ()), len(self.turn.path)
         return next((call for call in reversed(calls) if call.message < end), None)
 
     def situation(self) -> Mapping[str, object]:
-        plan_input = self.batch.record.get("situation")
-        return plan_input if isinstance(plan_input, Mapping) else {}
+        situation = self.batch.record.get("situation")
+        return situation if isinstance(situation, Mapping) else {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
     session: str
     name: str
-    """What commands call it: the id, or the file."""
+    """How commands refer to it: the session id, or the file."""
     stored: bool
     state: SessionState = field(default_factory=SessionState)
     turns: tuple[HistoryRequest, ...] = ()
     messages: Mapping[str, object] = field(default_factory=dict, repr=False)
-    """By uuid."""
+    """Messages by uuid."""
     newest: tuple[str, ...] = ()
-    """Uuids of the conversation as it stands, the last reply included."""
+    """Uuids of the current conversation, including the last reply."""
     records: Sequence[Record] = field(default=(), repr=False)
-    """All that the log holds."""
+    """All records of the log."""
     refusals: tuple[str, ...] = ()
-    """Requests of a rehearsal that did not fit."""
-    _placed: int = 0
-    """Batches that were made for one of the turns; what a person asked for since is made for the next."""
-    _reread: _RequestReader | None = field(default=None, repr=False, compare=False)
-    """Handed on when the session grows: what it read is not read again."""
+    """Requests of a simulation that did not fit."""
+    _placed_batches: int = 0
+    """How many batches belong to a request so far. Later ones, which a person asked for, belong to the next request."""
+    _request_reader: _RequestReader | None = field(default=None, repr=False, compare=False)
+    """Passed on when the session grows, so that nothing is read twice."""
 
     def extend(self, records: Sequence[Record]) -> History:
-        """The same session, after what was appended to its log. Costs what is new."""
+        """Return the history with more log records. Only the new records are processed."""
         new_messages = {
             str(record["uuid"]): record.get("wire") or record.get("message") for record in records if record.get("uuid")
         }
         messages = {**self.messages, **new_messages}
-        turns, state, placed = _turns(self, records)
+        turns, state, placed_batches = _read_turns(self, records)
         all_records = [*self.records, *records]
-        branches = len(turns) > len(self.turns) and not (turns[-1].path and turns[-1].path[-1] in new_messages)
+        has_branched = len(turns) > len(self.turns) and not (turns[-1].path and turns[-1].path[-1] in new_messages)
         path = turns[-1].path if len(turns) > len(self.turns) else self.newest
         newest = (
-            _path_with_reply(path, all_records if branches else records)
+            _path_with_reply(path, all_records if has_branched else records)
             if turns
             else [str(record["uuid"]) for record in messages_on_branch(all_records)]
         )
-        reread = _RequestReader(messages, state) if self._reread is None else self._reread.extend(messages, state)
-        return replace(
-            self,
-            state=state,
-            turns=turns,
-            messages=messages,
-            newest=tuple(newest),
-            records=all_records,
-            _placed=placed,
-            _reread=reread,
+        request_reader = (
+            _RequestReader(messages, state)
+            if self._request_reader is None
+            else self._request_reader.extend(messages, state)
         )
+        return replace(
+            self, state=state, turns=turns, messages=messages, newest=tuple(newest), records=all_records,
+            _placed_batches=placed_batches, _request_reader=request_reader,
+        )  # fmt: skip
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        assert self._reread is not None, "a history has grown from its records"
-        return tuple(_steps(self.turns, self.state, _Branches(self.turns, self._reread)))
+        assert self._request_reader is not None, "a history has grown from its records"
+        return tuple(_build_steps(self.turns, self.state, _Branches(self.turns, self._request_reader)))
 
     @property
     def wire(self) -> str:
         return self.turns[-1].wire if self.turns else "anthropic"
 
     def window(self, number: int) -> int | None:
-        """What this request was held against. Of a log that does not say, what the newest plan up to it went by; None
-        where nothing was planned either."""
+        """Return the window a request was planned for, or that of the newest plan before it if the log does not say.
+
+        Returns None if there was no plan either.
+        """
         if 0 < number <= len(self.turns) and (window := self.turns[number - 1].sent.window):
             return window
         planned = {id for turn in self.turns[:number] for id in turn.planned}
@@ -184,7 +184,7 @@ class History:
         return windows[-1] if windows and isinstance(windows[-1], int) else None
 
     def learned_window(self, model: str) -> tuple[int, float] | None:
-        """The window that a refusal taught, and when; None where nothing was learned, or it was taken back."""
+        """Return the window learned from a provider's refusal, and when; None if none was learned or it was reset."""
         window = self.state.limits.get(model)
         for record in reversed(self.records) if window else ():
             if record.get("kind") == "limit" and record.get("model") == model and record.get("window") == window:
@@ -192,35 +192,35 @@ class History:
         return None
 
     def now(self) -> tuple[Request, View]:
-        """The conversation as the model would see it next."""
+        """Return the conversation as the model would see it next."""
         model = self.turns[-1].model if self.turns else ""
         request = _RequestReader(self.messages, self.state).read(self.newest, self.wire, model)
         return request, View.of(request.items, self.state.edits)
 
     def sent(self, number: int) -> tuple[Request, View]:
-        """The request of one turn, with the edits that were in force then."""
+        """Return one request, with the edits that were in force then."""
         turn = self.turn(number)
         request = _RequestReader(self.messages, self.state)(turn)
-        return request, View.of(request.items, self.in_force(turn))
+        return request, View.of(request.items, self.edits_in_force(turn))
 
     def view(self, number: int) -> View:
-        """What the model saw in a turn; 0 for the conversation as it stands. What was read before is not read again."""
-        assert self._reread is not None, "a history has grown from its records"
+        """Return what the model saw in a request; 0 for the current conversation. Earlier reads are reused."""
+        assert self._request_reader is not None, "a history has grown from its records"
         if number:
             turn = self.turn(number)
-            return View.of(self._reread(turn).items, self.in_force(turn))
+            return View.of(self._request_reader(turn).items, self.edits_in_force(turn))
         model = self.turns[-1].model if self.turns else ""
-        return View.of(self._reread.read(self.newest, self.wire, model).items, self.state.edits)
+        return View.of(self._request_reader.read(self.newest, self.wire, model).items, self.state.edits)
 
     def walk(self) -> Iterator[tuple[HistoryRequest, Request, View]]:
-        """Every request in order. A view grows from the one before it: all of them cost little more than the last."""
-        return RequestWalk().on(self)
+        """Yield every request in order. Each view extends the one before it, so all cost little more than the last."""
+        return RequestWalk().visit_new(self)
 
-    def ledger(self, items: Sequence[Item]) -> SessionFacts:
-        """The facts of these items, as a fold would record them."""
+    def collect_facts(self, items: Sequence[Item]) -> SessionFacts:
+        """Collect the facts of these items, as a compaction would record them."""
         return collect_facts(items)
 
-    def in_force(self, turn: HistoryRequest) -> tuple[Edit, ...]:
+    def edits_in_force(self, turn: HistoryRequest) -> tuple[Edit, ...]:
         batch_ids = {id for earlier in self.turns[: turn.number] for id in earlier.planned} - turn.undone
         return tuple(edit for batch in self.state.batches if batch.id in batch_ids for edit in batch.edits)
 
@@ -231,39 +231,49 @@ class History:
 
 
 def build_history(records: Sequence[Record], *, session: str, name: str = "", stored: bool = True) -> History:
-    """Build a history from records. Messages are read when they are needed."""
+    """Build a session's history from its records. Messages are read only when needed."""
     return History(session=session, name=name or session, stored=stored).extend(upgrade_log(records))
 
 
 class RequestWalk:
-    """Through the requests of a session, in order, and on from there when it has grown."""
+    """Visits the requests of a session in order, and continues from there when the session has grown."""
 
     def __init__(self) -> None:
-        self._reread: _RequestReader | None = None
-        self._view, self._force = View.of(()), (frozenset[str](), "")
+        self._request_reader: _RequestReader | None = None
+        self._view, self._view_basis = View.of(()), (frozenset[str](), "")
         self._turns = self._batches = 0
 
-    def on(self, history: History) -> Iterator[tuple[HistoryRequest, Request, View]]:
-        """Those that it has not been at. A view grows from the one before it."""
+    def visit_new(self, history: History) -> Iterator[tuple[HistoryRequest, Request, View]]:
+        """Yield the requests not visited yet. Each view extends the one before it."""
         messages, state = history.messages, history.state
-        self._reread = _RequestReader(messages, state) if self._reread is None else self._reread.extend(messages, state)
+        self._request_reader = (
+            _RequestReader(messages, state)
+            if self._request_reader is None
+            else self._request_reader.extend(messages, state)
+        )
         for turn in history.turns[self._turns :]:
-            request, before, self._force = self._reread(turn), self._force, (turn.undone, turn.wire)
+            request, last_basis, self._view_basis = (
+                self._request_reader(turn),
+                self._view_basis,
+                (turn.undone, turn.wire),
+            )
             batches = state.batches[self._batches : self._batches + len(turn.planned)]
-            if self._force != before:
-                self._view = View.of(request.items, history.in_force(turn))
+            if self._view_basis != last_basis:
+                self._view = View.of(request.items, history.edits_in_force(turn))
             else:
-                recorded = [edit for batch in batches if batch.id not in turn.undone for edit in batch.edits]
-                edits = [edit for edit in recorded if edit.binding is not None]  # others hold nowhere
-                grown = self._view.extend_from(request.unchanged_items, request.items)
-                self._view = grown.apply(edits) if edits else grown
+                edits = [edit for batch in batches if batch.id not in turn.undone for edit in batch.edits]
+                bound_edits = [
+                    edit for edit in edits if edit.binding is not None
+                ]  # an edit without a binding has no effect
+                view = self._view.extend_from(request.unchanged_items, request.items)
+                self._view = view.apply(bound_edits) if bound_edits else view
             self._turns, self._batches = turn.number, self._batches + len(batches)
             yield turn, request, self._view
 
 
-def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[HistoryRequest, ...], SessionState, int]:
-    """Every request, what all records come to, and how many batches were made for these requests."""
-    turns, state, placed, unread = list(history.turns), history.state, history._placed, list[Record]()
+def _read_turns(history: History, records: Sequence[Record]) -> tuple[tuple[HistoryRequest, ...], SessionState, int]:
+    """Return every request, the state after all records, and how many batches were planned for these requests."""
+    turns, state, placed_batches, unread = list(history.turns), history.state, history._placed_batches, list[Record]()
     for record in records:
         unread.append(record)
         if record.get("kind") == "usage":
@@ -271,13 +281,13 @@ def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[HistoryRe
         if record.get("type") != "ebb" or record.get("kind") != "turn":
             continue
         state, unread = apply_records(state, unread), []
-        planned, placed = state.batches[placed:], len(state.batches)
+        planned, placed_batches = state.batches[placed_batches:], len(state.batches)
         sent = state.sent[-1]
         request = HistoryRequest(
             number=state.turns,
             at=sent.at,
             model=sent.model,
-            wire=_known_wire(str(record.get("wire"))),
+            wire=_supported_wire(str(record.get("wire"))),
             path=state.messages,
             planned=tuple(batch.id for batch in planned),
             undone=frozenset(state.undone),
@@ -289,51 +299,51 @@ def _turns(history: History, records: Sequence[Record]) -> tuple[tuple[HistoryRe
             sent=sent,
         )
         turns.append(request)
-    return tuple(turns), apply_records(state, unread), placed
+    return tuple(turns), apply_records(state, unread), placed_batches
 
 
 def _add_usage(turns: list[HistoryRequest], record: Record) -> None:
-    """What a request was billed comes after it."""
+    """Add the billed usage to its request, which comes earlier in the log."""
     number, usage = record.get("turn"), usage_from_record(record)
     if isinstance(number, int) and 0 < number <= len(turns):
         turn = turns[number - 1]
         turns[number - 1] = replace(turn, usage=usage, sent=turn.sent._replace(usage=usage))
 
 
-def _steps(
-    turns: Sequence[HistoryRequest], state: SessionState, strand_of: Callable[[HistoryRequest], Branch]
+def _build_steps(
+    turns: Sequence[HistoryRequest], state: SessionState, branch_of: Callable[[HistoryRequest], Branch]
 ) -> Iterator[Step]:
     by_id = {batch.id: batch for batch in state.batches}
     for turn in turns:
         for batch in (by_id[id] for id in turn.planned):
-            yield Step(batch=batch, turn=turn, undone=batch.id in state.undone, strand_of=strand_of)
+            yield Step(batch=batch, turn=turn, undone=batch.id in state.undone, branch_of=branch_of)
 
 
 class _Branches:
-    """Strands of one session, read when they are needed. Few are kept: steps are usually looked at in order."""
+    """Reads the branches of a session when needed. Only a few are cached, because steps are read in order."""
 
-    def __init__(self, turns: Sequence[HistoryRequest], reread: Callable[[HistoryRequest], Request]) -> None:
-        self._reread = reread
+    def __init__(self, turns: Sequence[HistoryRequest], read_request: Callable[[HistoryRequest], Request]) -> None:
+        self._read_request = read_request
         self._longest: dict[int, HistoryRequest] = {}
-        """By number of a turn: the newest one that goes on from it."""
-        self._read: dict[int, Branch] = {}
+        """By request number: the newest request that continues it."""
+        self._cache: dict[int, Branch] = {}
         for turn in reversed(turns):
             later = self._longest.get(turn.number + 1)
-            on = later is not None and later.wire == turn.wire and _is_prefix(turn.path, later.path)
-            self._longest[turn.number] = later if later is not None and on else turn
+            is_continued = later is not None and later.wire == turn.wire and _is_prefix(turn.path, later.path)
+            self._longest[turn.number] = later if later is not None and is_continued else turn
 
     def __call__(self, turn: HistoryRequest) -> Branch:
         longest = self._longest[turn.number]
-        # The inspector asks from several threads: what another let go is read again, and nothing is changed in place.
-        branch = self._read.get(longest.number)
+        # The inspector calls this from several threads, so the cache is replaced, never changed in place.
+        branch = self._cache.get(longest.number)
         if branch is None:
-            branch = Branch(items=self._reread(longest).items)
-            self._read = {**dict(list(self._read.items())[1 - _STRANDS :]), longest.number: branch}
+            branch = Branch(items=self._read_request(longest).items)
+            self._cache = {**dict(list(self._cache.items())[1 - _MAX_CACHED_BRANCHES :]), longest.number: branch}
         return branch
 
 
-_STRANDS = 4
-"""Strands kept: the main one, and what a person compares it with."""
+_MAX_CACHED_BRANCHES = 4
+"""The main branch, and those a person compares it with."""
 
 
 def _is_prefix(path: Sequence[str], longer: Sequence[str]) -> bool:
@@ -341,23 +351,23 @@ def _is_prefix(path: Sequence[str], longer: Sequence[str]) -> bool:
 
 
 class _RequestReader:
-    """Reads requests of one session again; what the last one had already is not read twice."""
+    """Reads requests of a session from its messages. What a request shares with the last one is not read twice."""
 
     def __init__(self, messages: Mapping[str, object], state: SessionState) -> None:
         self._messages, self._state, self._estimator = messages, state, _estimator_of(state)
         self._readers: dict[str, tuple[Reader, EchoedEdits]] = {}
         self._last: tuple[Sequence[str], list[object]] = (), []
-        # Steps are read when they are needed, and the inspector reads from several threads.
+        # Steps are read on demand, and the inspector reads them from several threads.
         self._lock = Lock()
 
     def extend(self, messages: Mapping[str, object], state: SessionState) -> _RequestReader:
-        """The same, where the session has grown; another one where its items are counted or pinned otherwise."""
+        """Return this reader with more messages, or a new one if items are now counted or pinned differently."""
         with self._lock:
-            before = self._state.edits
+            old_edits = self._state.edits
             if state.restored_ids != self._state.restored_ids or _estimator_of(state) is not self._estimator:
                 return _RequestReader(messages, state)
             self._messages, self._state = messages, state
-            new_edits = state.edits[len(before) :] if state.edits[: len(before)] == before else state.edits
+            new_edits = state.edits[len(old_edits) :] if state.edits[: len(old_edits)] == old_edits else state.edits
             for wire, (_, echoes) in self._readers.items():
                 echoes.learn(WIRES[wire], new_edits)
             return self
@@ -368,7 +378,7 @@ class _RequestReader:
     def read(self, path: Sequence[str], wire: str, model: str) -> Request:
         wire_format = WIRES[wire]
         with self._lock:
-            messages = self._said(path)
+            messages = self._messages_of(path)
             if wire not in self._readers:
                 echoes = EchoedEdits().learn(wire_format, self._state.edits)
                 reader = Reader(
@@ -377,32 +387,32 @@ class _RequestReader:
                 self._readers[wire] = reader, echoes
             return self._readers[wire][0].read({"model": model, wire_format.list_key: messages})
 
-    def _said(self, path: Sequence[str]) -> list[object]:
-        """The messages of a request. What it shares with the last one is not looked up again."""
+    def _messages_of(self, path: Sequence[str]) -> list[object]:
+        """Return the messages of a request. What it shares with the last one is reused."""
         last_path, last_messages = self._last
-        # Where one is missing, places are not those of the path.
-        same = common_prefix_length(last_path, path) if len(last_messages) == len(last_path) else 0
-        messages = last_messages[:same] + [self._messages[uuid] for uuid in path[same:] if uuid in self._messages]
+        # If a message is missing, the lists do not match index by index.
+        common = common_prefix_length(last_path, path) if len(last_messages) == len(last_path) else 0
+        messages = last_messages[:common] + [self._messages[uuid] for uuid in path[common:] if uuid in self._messages]
         self._last = path, messages
         return messages
 
 
 def _path_with_reply(path: Sequence[str], records: Sequence[Record]) -> list[str]:
-    """The messages of a request, and the reply to it where these records have one."""
-    uuids = list(path)
+    """Return the messages of a request and, if these records have it, the reply."""
+    extended = list(path)
     for record in records:
-        if uuids and record.get("uuid") and record.get("parentUuid") == uuids[-1]:
-            uuids.append(str(record["uuid"]))
-    return uuids
+        if extended and record.get("uuid") and record.get("parentUuid") == extended[-1]:
+            extended.append(str(record["uuid"]))
+    return extended
 
 
 def _estimator_of(state: SessionState) -> Estimator:
-    """That of the policy that planned last: its figures are the ones in the log."""
+    """Return the estimator of the policy that planned last: the log has its numbers."""
     policy = PRESETS.get(str(state.batches[-1].record.get("policy")), default) if state.batches else default
     return policy.estimator
 
 
-def _known_wire(wire: str) -> str:
+def _supported_wire(wire: str) -> str:
     return wire if wire in WIRES else "anthropic"
 
 

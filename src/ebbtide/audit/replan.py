@@ -1,6 +1,6 @@
-"""Makes every recorded plan again, from the log alone, and says where the bytes differ.
+"""Makes every recorded plan again from the log alone, and reports where the result differs.
 
-A plan goes by its view and its situation, and both are in the log: messages, earlier edits, and what was journaled.
+A plan depends on its view and its plan input. Both can be rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ebbtide.wire.reader import Reader, Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A plan that could not be made again as it was, or a message that is not what its ids say."""
+    """A plan that came out differently, or a message whose content does not match its ids."""
 
     plan: str
     """The plan's id, or the message's uuid."""
@@ -41,7 +41,7 @@ class Difference:
 
 
 def replan(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> tuple[int, list[Difference]]:
-    """How many plans were made again, and which came out otherwise."""
+    """Return how many plans were made again, and which came out differently."""
     results = list(replan_each(records, policies))
     return len(results), [difference for difference in results if difference is not None]
 
@@ -51,9 +51,9 @@ def count_plans(records: Sequence[Record]) -> int:
 
 
 def replan_each(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> Iterator[Difference | None]:
-    """Every recorded plan made again, one after the other; None where it came out as it was."""
+    """Make each recorded plan again, and yield its difference, or None if it came out the same."""
     state, reader = SessionState(), _PlanReader()
-    older = {record.get("id") for record in records if _is_plan(record) and "items_on" not in record}
+    upgraded_ids = {record.get("id") for record in records if _is_plan(record) and "items_on" not in record}
     records = upgrade_log(records)
     messages: dict[str, Any] = {}
     turns = deque(n for n, record in enumerate(records) if record.get("kind") == "turn")
@@ -63,14 +63,14 @@ def replan_each(records: Sequence[Record], policies: Mapping[str, Policy] = PRES
         while turns and turns[0] < n:
             turns.popleft()
         if _is_plan(record):
-            # A fold that a person asked for was made between two requests: it says itself what it was made for.
+            # A manual compaction is planned between two requests: its own record says for which messages.
             turn = record if "add" in record else records[turns[0]] if turns else None
-            why = _compare(record, turn, state, messages, policies, reader)
+            reason = _difference_reason(record, turn, state, messages, policies, reader)
             # The reader only saves time. Report a difference only if a fresh reader finds it too.
-            why = why and _compare(record, turn, state, messages, policies, _PlanReader())
-            # An older version had other names and texts: where its plans come out otherwise, that says nothing.
-            if not why or record.get("id") not in older:
-                yield Difference(plan=str(record.get("id")), reason=why) if why else None
+            reason = reason and _difference_reason(record, turn, state, messages, policies, _PlanReader())
+            # Older versions had other names and texts, so a difference in their plans means nothing.
+            if not reason or record.get("id") not in upgraded_ids:
+                yield Difference(plan=str(record.get("id")), reason=reason) if reason else None
         state = apply_records(state, [record])
 
 
@@ -80,30 +80,30 @@ def _is_plan(record: Record) -> bool:
 
 @dataclass(slots=True)
 class _PlanReader:
-    """The reader of the plan before, which has read most of the messages already.
+    """Reads the request of a plan, and reuses what it read for the plan before.
 
-    It starts over where a person undid or pinned something, or where the wire or the policy changed.
+    It starts over if a person undid or pinned something, or if the wire or the policy changed.
     """
 
-    terms: tuple[object, ...] = ()
+    basis: tuple[object, ...] = ()
     reader: Reader | None = None
     facts_memory: FactsMemory = field(default_factory=FactsMemory)
-    ours: EchoedEdits = field(default_factory=EchoedEdits)
+    echoes: EchoedEdits = field(default_factory=EchoedEdits)
 
     def read(self, turn: Record, path: list[Any], state: SessionState, policy: Policy) -> Request:
         wire = WIRES[str(turn.get("wire"))]
-        terms = (wire.name, policy.name, state.undone, state.protected_ids)
-        if self.reader is None or terms != self.terms:
-            self.terms, self.ours = terms, EchoedEdits()
+        basis = (wire.name, policy.name, state.undone, state.protected_ids)
+        if self.reader is None or basis != self.basis:
+            self.basis, self.echoes = basis, EchoedEdits()
             self.reader = Reader(
-                policy.estimator, wire=wire, echoes=self.ours.by_fingerprint, pinned=state.protected_ids
+                policy.estimator, wire=wire, echoes=self.echoes.by_fingerprint, pinned=state.protected_ids
             )
-        self.ours.learn(wire, state.edits)
+        self.echoes.learn(wire, state.edits)
         return self.reader.read({"model": str(turn.get("model", "")), wire.list_key: path})
 
 
 def check_message_ids(records: Sequence[Record]) -> list[Difference]:
-    """Message records whose items no longer hash to the ids recorded with them."""
+    """Return the messages whose items no longer hash to their recorded ids."""
     differences: list[Difference] = []
     for record in records:
         ids = record.get("ebbids")
@@ -111,16 +111,16 @@ def check_message_ids(records: Sequence[Record]) -> list[Difference]:
         if not isinstance(ids, list) or wire is None:
             continue
         message = record.get("wire") or record.get("message")
-        marks = [
+        id_prefixes = [
             fingerprint(block.role, block.kind, block.canonical)
             for block in wire.messages.split(message, wire.list_key)
         ]
-        if marks != [str(id).rpartition("-")[0] for id in ids]:
+        if id_prefixes != [str(id).rpartition("-")[0] for id in ids]:
             differences.append(Difference(plan=str(record.get("uuid")), reason="its content is not what its ids say"))
     return differences
 
 
-def _compare(
+def _difference_reason(
     record: Record,
     turn: Record | None,
     state: SessionState,
@@ -141,22 +141,22 @@ def _compare(
     view = View.of(request.items, state.edits)
     plan_input = _plan_input_from_record(record, state, policy, int(str(record.get("window", 0))), reader.facts_memory)
     try:
-        again = make_plan(
+        plan = make_plan(
             view, budget=plan_input.budget, plan_input=plan_input, **passes_for(policy, plan_input.trigger)
         )
-    except Exception as error:  # noqa: BLE001 - report the plan that cannot be made, and go on with the others
+    except Exception as error:  # noqa: BLE001 - report the plan that failed, and go on with the others
         return f"planning failed: {type(error).__name__}: {error}"
-    if [edit.id for edit in again.edits] != _list_in(record, "planned"):
+    if [edit.id for edit in plan.edits] != _list_in(record, "planned"):
         return "other edits were planned"
-    remade = {edit.id: edit for edit in again.edits}
-    for fields in _list_in(record, "edits"):
-        recorded = {name: value for name, value in fields.items() if name != "of"}
-        edit = remade.get(str(fields["id"]))
-        if edit is None or json.dumps(recorded, sort_keys=True) != json.dumps(edit_to_record(edit), sort_keys=True):
+    new_edits = {edit.id: edit for edit in plan.edits}
+    for recorded_edit in _list_in(record, "edits"):
+        comparable = {name: value for name, value in recorded_edit.items() if name != "of"}
+        edit = new_edits.get(str(recorded_edit["id"]))
+        if edit is None or json.dumps(comparable, sort_keys=True) != json.dumps(edit_to_record(edit), sort_keys=True):
             return "an edit came out otherwise"
     batch, _ = batch_from_record(record, state.items)
-    same = all(edit.binding is None or _hidden_ids(edit) == _hidden_ids(remade[edit.id]) for edit in batch.edits)
-    return "" if same else "an edit hides other items"
+    is_same = all(edit.binding is None or _hidden_ids(edit) == _hidden_ids(new_edits[edit.id]) for edit in batch.edits)
+    return "" if is_same else "an edit hides other items"
 
 
 def _hidden_ids(edit: Edit) -> frozenset[str]:
@@ -167,33 +167,33 @@ def _plan_input_from_record(
     record: Record, state: SessionState, policy: Policy, window: int, facts_memory: FactsMemory
 ) -> PlanInput:
     situation = record.get("situation")
-    recorded: Mapping[str, Any] = situation if isinstance(situation, Mapping) else {}
-    output, overhead = int(recorded.get("max_output", 0)), int(recorded.get("overhead", 0))
-    read, write = recorded.get("prices", (0.1, 1.25))
-    directory = recorded.get("directory")
+    fields: Mapping[str, Any] = situation if isinstance(situation, Mapping) else {}
+    output, overhead = int(fields.get("max_output", 0)), int(fields.get("overhead", 0))
+    read, write = fields.get("prices", (0.1, 1.25))
+    directory = fields.get("directory")
     return PlanInput(
         budget=Budget(
             window=window, max_output=output, levels=policy.levels(window, output, overhead), overhead=overhead
         ),
-        tokens=int(recorded.get("tokens", 0)),
-        scale=float(recorded.get("scale", 1.0)),
-        scale_new=float(recorded.get("scale_new", 1.0)),
-        utilisation=float(recorded.get("utilisation", 0.0)),
-        cached_entries=int(recorded.get("warm", 0)),
-        first_unsent=int(recorded.get("new", 0)),
-        idle=recorded.get("idle"),
-        trigger=recorded.get("trigger", "auto"),
-        target=recorded.get("target"),
-        growth=int(recorded.get("growth", 0)),
+        tokens=int(fields.get("tokens", 0)),
+        scale=float(fields.get("scale", 1.0)),
+        scale_new=float(fields.get("scale_new", 1.0)),
+        utilisation=float(fields.get("utilisation", 0.0)),
+        cached_entries=int(fields.get("warm", 0)),
+        first_unsent=int(fields.get("new", 0)),
+        idle=fields.get("idle"),
+        trigger=fields.get("trigger", "auto"),
+        target=fields.get("target"),
+        growth=int(fields.get("growth", 0)),
         prices=Prices(read=read, write=write),
         count_tokens=policy.estimator.text,
         result_overhead=policy.estimator.per_result,
         message_overhead=policy.estimator.per_message,
         blob_names=BlobNames(directory=directory, taken=state.taken) if directory is not None else None,
-        thinking_bound_to_prefix=bool(recorded.get("bound")),
+        thinking_bound_to_prefix=bool(fields.get("bound")),
         cleared=state.cleared,
-        compaction=compaction_input_from_record(recorded.get("folding") or {}, state, facts_memory),
-        now=float(recorded.get("now", 0.0)),
+        compaction=compaction_input_from_record(fields.get("folding") or {}, state, facts_memory),
+        now=float(fields.get("now", 0.0)),
     )
 
 

@@ -22,7 +22,7 @@ SummarizeFunction = Callable[[dict[str, Any]], object]
 """Takes a request in the session's own form and returns the response (dict, SDK object or text), or an awaitable."""
 
 LiveReader = Callable[[list[str]], str]
-"""Takes the paths of files read lately, newest first; returns a JSON list of `{"source", "text"}`."""
+"""Takes the paths of recently read files, newest first; returns a JSON list of `{"source", "text"}`."""
 
 TIMEOUT = 120.0
 """Seconds. A summary of 4,000 tokens takes a slow model about a minute."""
@@ -30,7 +30,7 @@ TIMEOUT = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSources:
-    """Who can be asked."""
+    """The summarizer and the reader of live files that a session can ask."""
 
     summarizer: SummarizeFunction | None = None
     live: LiveReader | None = None
@@ -54,14 +54,14 @@ class AnswerSources:
             return RawAnswer(response=await asyncio.wait_for(self.summarizer(question.body), self.timeout))
         except TimeoutError:
             return RawAnswer(failure="time-out")
-        except Exception as failed:  # noqa: BLE001 - whatever a summarizer raises is a failed answer
-            return _failed_answer(failed)
+        except Exception as error:  # noqa: BLE001 - whatever a summarizer raises is a failed answer
+            return _failed_answer(error)
 
     def _answer(self, question: AskModel) -> RawAnswer:
         try:
             return RawAnswer(response=self._get_response(question))
-        except Exception as failed:  # noqa: BLE001 - whatever a summarizer raises is a failed answer
-            return _failed_answer(failed)
+        except Exception as error:  # noqa: BLE001 - whatever a summarizer raises is a failed answer
+            return _failed_answer(error)
 
     def _get_response(self, question: AskModel) -> object:
         if question.question.answer_mode == "live":

@@ -35,14 +35,14 @@ _INSTRUCTION_ITEMS = 6
 
 
 class PlannedRequest(NamedTuple):
-    """A request with its plan: what questions are about."""
+    """A request with its plan, which questions are about."""
 
     request: Request
     view: View
     plan_input: PlanInput
     plan: Plan
     body: Mapping[str, Any]
-    """As it would be sent without the plan's edits."""
+    """The request as it would be sent without the plan's edits."""
 
 
 class CompactionResult(NamedTuple):
@@ -62,7 +62,7 @@ def _questions_of(propose: Pass, view: View, plan_input: PlanInput) -> list[Ques
     """Return what a compaction pass would ask; nothing if it fails, because the next plan reports the failure."""
     try:
         return [step for step in propose(view, plan_input) if isinstance(step, Question)]
-    except Exception:  # noqa: BLE001 - it may be a user's own
+    except Exception:  # noqa: BLE001 - the pass can be a user's
         return []
 
 

@@ -57,7 +57,7 @@ _JOURNALED = (
 
 
 def compaction_input_to_record(folding: CompactionInput) -> Record:
-    """What a plan went by, but for answers and sub-agents, which are records of their own."""
+    """Return the compaction input as a record, without answers and sub-agents, which have separate records."""
     return {name: getattr(folding, name) for name in _JOURNALED} | {"instructions": list(folding.instructions)}
 
 
@@ -100,7 +100,7 @@ def build_question(question: Question, request: Request, tree: Mapping[str, Any]
 def check_answer(
     question: AskModel, raw: RawAnswer, view: View, wire: Wire, count: Callable[[str], int], now: float
 ) -> Record:
-    """An answer as a record: words that may be used, or why there are none."""
+    """Return the answer as a record: its usable text, or why there is none."""
     ask = question.question
     fields = _question_fields(ask, question.history)
     if raw.failure:
@@ -128,7 +128,7 @@ def unanswered_record(ask: Question, why: str, now: float, items: Sequence[Item]
 
 
 def _question_fields(ask: Question, history: HistoryMark | None) -> dict[str, object]:
-    """Which question a record answers, and about which conversation it was asked."""
+    """Say which question a record answers, and about which conversation."""
     named = {"key": ask.key, "by": ask.by, "way": ask.answer_mode, "first": ask.first, "last": ask.last}
     return {**named, "history": history_to_record(history)}
 
@@ -137,7 +137,7 @@ _STOPS = {"tool": "tool_use"}
 
 
 def summary_source(ask: Question, view: View) -> SummarySource:
-    """What was asked about: the originals, and what earlier folds say."""
+    """Return what the question is about: the originals, and the texts of earlier compactions."""
     lo, hi = view.index.get(ask.first), view.index.get(ask.last)
     run = view.originals[lo : hi + 1] if lo is not None and hi is not None else ()
     return SummarySource(

@@ -42,12 +42,12 @@ DENIED = (
         ".htpasswd",
     ),
     *(".git-credentials", "credentials", "credentials.json", ".ssh/", ".gnupg/", ".aws/", ".azure/", ".kube/"),
-    # Other people's files, and machines'.
+    # Third-party and generated files.
     *(".git/", ".hg/", ".svn/", "node_modules/", ".venv/", "venv/", "__pycache__/"),
 )
-"""Matched without regard to case. With a slash inside: the path below the root. Without: any part of it; with one at
-the end, only its directories."""
-# A token of text rarely has more than 8 bytes; a file of blanks may have more, and is then shortened a little early.
+"""Patterns that ignore case. One with a slash inside matches the path below the root, one without matches any part of
+the path, and one that ends with a slash matches only directories."""
+# A token rarely has more than 8 bytes. In a file of blanks it can have more; such a file is cut a little early.
 _BYTES_A_TOKEN = 64
 
 _log = logging.getLogger(__name__)
@@ -65,18 +65,18 @@ class RestoredFile:
     """A file as it is now, or its beginning: whole lines, unless the first line is too long."""
 
     path: str
-    """Below the root, with slashes."""
+    """Relative to the root, with slashes."""
     text: str
     tokens: int
     truncated: bool
     last: int
-    """The last line of the text; the first is 1."""
+    """Number of the last line in the text, from 1."""
     lines: int | None
-    """Lines of the whole file; None if it was too long to be read to its end."""
+    """Lines of the whole file; None if it was too long to read completely."""
 
     @property
     def title(self) -> str:
-        """The path and what part of the file this is."""
+        """The path, and which part of the file this is."""
         if not self.truncated:
             return f"{self.path} ({self.last} line{'s' * (self.last != 1)}, whole)"
         if not self.text.endswith("\n"):
@@ -96,8 +96,11 @@ def restore_files(
     tokens_total: int = TOKENS_TOTAL,
     report: OnSkip = _note,
 ) -> tuple[RestoredFile, ...]:
-    """The files that were read last, as they are now (R184, R185). `reads` are paths as tools were given them, newest
-    first and with repeats; a relative one is below the root. One that is refused makes room for the next."""
+    """Return the most recently read files as they are now (R184, R185).
+
+    `reads` are the paths from tool calls, newest first and with repeats; relative paths start at the root. A refused
+    file makes room for the next.
+    """
     files_read: list[RestoredFile] = []
     seen_paths: set[str] = set()
     tokens_left = tokens_total
@@ -118,7 +121,7 @@ def restore_files(
         files_read.append(file)
         tokens_left -= file.tokens
         if file.truncated and max_tokens < tokens_each:
-            break  # What is left would hold a scrap of the next.
+            break  # The remaining tokens would hold only a scrap of the next file.
     return tuple(files_read)
 
 
@@ -131,7 +134,7 @@ def restore_skills(
     tokens_total: int = TOKENS_TOTAL,
     report: OnSkip = _note,
 ) -> tuple[RestoredFile, ...]:
-    """The skills that were in use (R185): a directory each, with a SKILL.md in it."""
+    """Return the skills in use (R185). Each is a directory with a SKILL.md."""
     return restore_files(
         [os.path.join(name, "SKILL.md") for name in active],
         root=folder,
@@ -144,13 +147,13 @@ def restore_skills(
 
 
 def _resolve(path: str, root: Path, deny: Sequence[str]) -> tuple[str, str]:
-    """Where a file lies once all links are followed, whole and below the root."""
+    """Follow all links, and return the real path and the path relative to the root."""
     requested, home = os.path.abspath(os.path.join(root, path)), os.path.realpath(root)
     real = os.path.realpath(requested, strict=True)
     below = _relative_to(real, home)
     if not below:
         raise PermissionError("lies outside the project")
-    # Both names count: what is denied may be a link to a harmless name, or be behind one.
+    # Check the path before and after links: a denied name can link to a harmless one, or the other way round.
     names = (below, _relative_to(requested, home), _relative_to(requested, os.path.abspath(root)))
     if any(_matches(pattern, name) for pattern in deny for name in names):
         raise PermissionError("denied")
@@ -158,7 +161,7 @@ def _resolve(path: str, root: Path, deny: Sequence[str]) -> tuple[str, str]:
 
 
 def _relative_to(path: str, root: str) -> str:
-    """With slashes; empty if it does not lie there."""
+    """Return the path relative to the root, with slashes; empty if it is not below it."""
     inside = PurePath(path).is_relative_to(root) and path != root
     return PurePath(path).relative_to(root).as_posix() if inside else ""
 
@@ -173,10 +176,10 @@ def _matches(pattern: str, path: str) -> bool:
 
 
 def _read(real: str, limit: int) -> tuple[bytes, bool]:
-    """At most so many bytes, and whether there are more. A pipe or a device is not even opened."""
+    """Read at most `limit` bytes, and say whether there are more. Pipes and devices are not opened."""
     if not stat.S_ISREG(os.stat(real).st_mode):
         raise OSError("not a regular file")
-    # Nor followed or waited for, should it have been swapped since.
+    # The file can be swapped after the check: do not follow a link, and do not wait for a pipe.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(real, flags), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -188,7 +191,7 @@ def _read(real: str, limit: int) -> tuple[bytes, bool]:
 def _decode(data: bytes, has_more: bool) -> str:
     if b"\0" in data:
         raise ValueError("binary")
-    # Where reading stopped, a character may have been cut in two.
+    # The limit can cut a character in two.
     text = codecs.getincrementaldecoder("utf-8-sig")().decode(data, final=not has_more)
     if not text.strip():
         raise ValueError("empty")
@@ -196,11 +199,11 @@ def _decode(data: bytes, has_more: bool) -> str:
 
 
 def _shorten(path: str, text: str, max_tokens: int, count: CountTokens, has_more: bool) -> RestoredFile:
-    """As many whole lines from the beginning as the cap allows; of a longer first line, its beginning."""
-    # Lines as editors number them: `splitlines` also ends one at a form feed.
+    """Keep as many whole first lines as fit in `cap` tokens, or the beginning of the first line."""
+    # Count lines as editors do: `splitlines` would also split at a form feed.
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     if has_more and len(lines) > 1:
-        lines.pop()  # Cut by reading.
+        lines.pop()  # The limit cut this line.
     line_count = _largest_that_fits(len(lines), max_tokens, lambda n: count("".join(lines[:n])))
     text_part = (
         "".join(lines[:line_count])
@@ -219,7 +222,7 @@ def _shorten(path: str, text: str, max_tokens: int, count: CountTokens, has_more
 
 
 def _largest_that_fits(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
-    """The largest number up to the limit whose tokens stay within the cap."""
+    """Return the largest number up to `limit` whose tokens fit in `cap`."""
     return bisect_right(range(1, limit + 1), cap, key=tokens)
 
 
@@ -228,20 +231,20 @@ def _largest_that_fits(limit: int, cap: int, tokens: Callable[[int], int]) -> in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a source says now: instructions, a skill, the plan, the mode, the to-dos."""
+    """The current text of a source: instructions, a skill, the plan, the mode, the to-dos."""
 
     name: str
     text: str
     tokens: int
     note: str = ""
-    """Why there is nothing to say, where a source failed."""
+    """Why the text is empty, if the source failed."""
 
 
 def read_notes(sources: Mapping[str, NoteSource], *, count: CountTokens) -> tuple[Note, ...]:
-    """All sources in their order. A silent one is left out, a broken one is a note.
+    """Read all sources in order. An empty source is skipped; a source that fails becomes a note with the reason.
 
-    Instruction files come from `workspace.instructions`, bound to where the session works: it gives several texts, and
-    each keeps its own name. Nothing is shortened here: half a rule may say the opposite.
+    `workspace.instructions` gives the instruction files of the session's directory, each with its name.
+    Nothing is shortened here: half a rule can say the opposite.
     """
     notes: list[Note] = []
     for name, source in sources.items():
@@ -249,7 +252,7 @@ def read_notes(sources: Mapping[str, NoteSource], *, count: CountTokens) -> tupl
             reply = source()
             texts = [(name, reply)] if isinstance(reply, str) else [(f"{name}: {title}", text) for title, text in reply]
             notes += [Note(name=title, text=text, tokens=count(text)) for title, text in texts if text.strip()]
-        except Exception as error:  # noqa: BLE001  # Fail open: one source less, and the fold says which.
+        except Exception as error:  # noqa: BLE001 - go on without this source, and say which
             _log.warning("a live source failed: %s", name, exc_info=True)
             notes.append(Note(name=name, text="", tokens=0, note=f"{type(error).__name__}: {error}"))
     return tuple(notes)

@@ -1,7 +1,7 @@
-"""Static embeddings: a vector for each token, and a text is their mean. No model runs, and nothing is downloaded.
+"""Search by meaning with static embeddings: a text is the mean of its tokens' vectors.
 
-The weights are those inside the wheel of `wordllama` (256 numbers for each of 32,000 tokens, 16 MB). Its files are read
-as they are; its own loader looks for them on the network.
+No model runs and nothing is downloaded. The weights are inside the wheel of `wordllama` (256 numbers for each of 32,000
+tokens, 16 MB). We read its files ourselves, because its loader looks for them on the network.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _WEIGHTS = ("weights", "l2_supercat_256.safetensors")
 _TOKENIZER = ("tokenizers", "l2_supercat_tokenizer_config.json")
-_NEAR = 0.25
-"""Two texts that are less alike than this have nothing in common: `restart` and `reboot` have 0.5, `banana` 0.1."""
+_MIN_SIMILARITY = 0.25
+"""Texts below this cosine similarity are unrelated: `restart` and `reboot` have 0.5, `restart` and `banana` 0.1."""
 
 
 class StaticEmbeddings:
-    """A `Meaning` for the index. BadConfig names the extra where its packages are missing."""
+    """The `Embeddings` that the search index uses. Raises BadConfig if the packages of the extra are missing."""
 
     model = "wordllama-l2-256"
 
@@ -54,19 +54,19 @@ class StaticEmbeddings:
         (query_vector,) = self.embed([query])
         table = numpy.frombuffer(b"".join(vectors), dtype=numpy.float16).reshape(len(vectors), -1)
         scores = table.astype(numpy.float32) @ numpy.frombuffer(query_vector, dtype=numpy.float16).astype(numpy.float32)
-        return [float(score) - _NEAR for score in scores]
+        return [float(score) - _MIN_SIMILARITY for score in scores]
 
     @cached_property
     def _weights(self) -> numpy.ndarray[tuple[int, int], numpy.dtype[numpy.float32]]:
-        """A safetensors file is a length, a JSON header, and the numbers."""
+        """Read the safetensors file: the header's length, a JSON header, then the numbers."""
         import numpy  # noqa: PLC0415
 
         with open(os.path.join(self._root, *_WEIGHTS), "rb") as file:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
             (tensor,) = [value for name, value in header.items() if name != "__metadata__"]
-            kind = {"F16": numpy.float16, "F32": numpy.float32}[tensor["dtype"]]
+            dtype = {"F16": numpy.float16, "F32": numpy.float32}[tensor["dtype"]]
             rows, columns = tensor["shape"]
-            return numpy.frombuffer(file.read(), dtype=kind).reshape(rows, columns).astype(numpy.float32)
+            return numpy.frombuffer(file.read(), dtype=dtype).reshape(rows, columns).astype(numpy.float32)
 
     @cached_property
     def _tokenizer(self) -> tokenizers.Tokenizer:

@@ -1,9 +1,9 @@
-"""What a session recorded, under the ids the engine uses. A handle means something only here.
+"""Looks up what a session recorded by its handle.
 
-Where several conversations may share a session, as branches of one log, a `Scope` says what one of them may open.
+An item's handle is the beginning of its content hash. A stored result's handle is its file name, or the path that our
+stub gave. Anything else is refused, even if a file of that name exists: no file is opened because a text names it.
 
-An item's handle is the beginning of its content hash; a stored result's is its name, or the path that our own stub
-gave. Whatever else looks like a handle, in a tool's output or elsewhere, is refused: nothing is opened by its name.
+Several conversations can share a session, as branches of one log. A `Scope` limits what one of them can open.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from ebbtide.wire import WIRES
 from ebbtide.wire.blocks import SCHEME, Block, fingerprint
 from ebbtide.wire.protocol import Wire
 
-SHORT = 8
-"""Hexadecimal digits of a short handle: in a session of 10,000 items two share them once in 80 sessions."""
-_HANDLE = re.compile(rf"(?:{SCHEME}-)?(?P<hash>[0-9a-f]{{{SHORT},20}})(?:-(?P<nth>[0-9]{{1,6}}))?")
-_MESSAGES = ("user", "assistant", "system")
-_ABOUT = 400  # characters of a call's arguments that help to find its result: a command, a pattern, a path
-_NAMED = 5  # candidates that a refusal lists
+SHORT_HANDLE_DIGITS = 8
+"""Hexadecimal digits of a short handle: in a session of 10,000 items two items share them in one session of 80."""
+_HANDLE = re.compile(rf"(?:{SCHEME}-)?(?P<hash>[0-9a-f]{{{SHORT_HANDLE_DIGITS},20}})(?:-(?P<nth>[0-9]{{1,6}}))?")
+_MESSAGE_TYPES = ("user", "assistant", "system")
+_MAX_ABOUT_CHARS = 400  # of a call's arguments, which help to find its result: a command, a pattern, a path
+_MAX_CANDIDATES = 5  # that an error message lists
 
 
 class EarlierRecords(Protocol):
-    """What was recorded before."""
+    """Looks up calls and messages of earlier records."""
 
     def find_call(self, call_id: str) -> IndexEntry | None: ...
     def message_number(self, uuid: str) -> int | None: ...
@@ -42,38 +42,38 @@ class EarlierRecords(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """One conversation's part of its session's record: the messages of its newest request, and what left it."""
+    """What one conversation can read of its session: the messages of its newest request, and what was removed."""
 
     messages: Sequence[str]
     """Uuids of message records, in the order of the request."""
     blobs: Collection[str]
-    """Names of stored results that the edits which hold in it put aside."""
+    """Names of the stored results that its edits offloaded."""
 
 
 def read_messages(
     records: Sequence[Record], earlier: EarlierRecords
 ) -> Iterator[tuple[str, int, list[tuple[IndexEntry, Any]]]]:
-    """Every message's uuid, its number in the conversation, and its blocks as they came with their entries."""
+    """Yield each message's uuid, its number in the conversation, and its index entries with the raw blocks."""
     calls: dict[str, IndexEntry] = {}
     numbers: dict[str, int] = {}
     for record in records:
-        if record.get("type") not in _MESSAGES:
+        if record.get("type") not in _MESSAGE_TYPES:
             continue
         uuid, parent = str(record.get("uuid") or ""), str(record.get("parentUuid") or "")
-        before = numbers[parent] if parent in numbers else earlier.message_number(parent) if parent else None
-        number = numbers[uuid] = 0 if before is None else before + 1
+        parent_number = numbers[parent] if parent in numbers else earlier.message_number(parent) if parent else None
+        number = numbers[uuid] = 0 if parent_number is None else parent_number + 1
         blocks = []
-        for mark, block in _blocks(record):
+        for handle, block in _split_blocks(record):
             call = calls.get(block.call_id) or earlier.find_call(block.call_id) if block.kind == "result" else None
-            entry = _entry(mark, block, number, call)
+            entry = _build_entry(handle, block, number, call)
             if block.kind == "call":
                 calls[block.call_id] = entry
             blocks.append((entry, block.raw))
         yield uuid, number, blocks
 
 
-def _blocks(record: Record) -> list[tuple[str, Block]]:
-    """The blocks of a message and the content part of their ids; none where another program's row is no message."""
+def _split_blocks(record: Record) -> list[tuple[str, Block]]:
+    """Split a message into blocks with the content part of their ids. Returns [] if the record holds no message."""
     wire = WIRES.get(str(record.get("ebbwire", "anthropic")))
     if wire is None:
         return []
@@ -82,18 +82,18 @@ def _blocks(record: Record) -> list[tuple[str, Block]]:
     except BadRequest:
         return []
     ids = record.get("ebbids")
-    marks = [str(id).rpartition("-")[0] for id in ids] if isinstance(ids, list) else []
-    if len(marks) != len(blocks):
-        marks = [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
-    return list(zip(marks, blocks, strict=True))
+    id_prefixes = [str(id).rpartition("-")[0] for id in ids] if isinstance(ids, list) else []
+    if len(id_prefixes) != len(blocks):
+        id_prefixes = [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
+    return list(zip(id_prefixes, blocks, strict=True))
 
 
-def _entry(mark: str, block: Block, number: int, call: IndexEntry | None) -> IndexEntry:
+def _build_entry(handle: str, block: Block, number: int, call: IndexEntry | None) -> IndexEntry:
     path = call.path if call else ""
     if block.kind == "call":
-        path = file_path(Item(id=mark, message=number, role=block.role, kind="call", text=block.text, tokens=0))
+        path = file_path(Item(id=handle, message=number, role=block.role, kind="call", text=block.text, tokens=0))
     return IndexEntry(
-        handle=mark,
+        handle=handle,
         text=block.text,
         digest=digest(block.text),
         message=number,
@@ -102,33 +102,33 @@ def _entry(mark: str, block: Block, number: int, call: IndexEntry | None) -> Ind
         name=block.name or (call.name if call else ""),
         path=path,
         call_id=block.call_id,
-        about=call.text[:_ABOUT] if call else "",
+        about=call.text[:_MAX_ABOUT_CHARS] if call else "",
     )
 
 
 def _describe_by_call(entry: IndexEntry, call: IndexEntry | None) -> IndexEntry:
-    """Describe a result by the call that it answers."""
+    """Give a result the tool name, path and arguments of its call."""
     if call is None:
         return replace(entry, name="", path="", about="")
-    return replace(entry, name=call.name, path=call.path, about=call.text[:_ABOUT])
+    return replace(entry, name=call.name, path=call.path, about=call.text[:_MAX_ABOUT_CHARS])
 
 
 @dataclass(slots=True)
 class SessionRecords:
-    """All that one session recorded, read once and then only what is new."""
+    """Everything that one session recorded. The log is read once; later lookups read only what was added."""
 
     log: LogReader
     _position: Position = field(default_factory=Position)
     _items: dict[str, IndexEntry] = field(default_factory=dict)
-    """By the content part of the id."""
+    """Entries by the content part of their ids."""
     _ids: set[str] = field(default_factory=set)
     _calls: dict[str, IndexEntry] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _blobs: set[str] = field(default_factory=set)
     _messages: dict[str, list[IndexEntry]] = field(default_factory=dict)
     """The entries of each message, by its uuid."""
-    _shelves: set[str] = field(default_factory=set)
-    """Directories that stubs of this session name: a fork's are those of the session it came from."""
+    _blob_folders: set[str] = field(default_factory=set)
+    """Directories that stubs of this session name. In a fork, they belong to the session it was forked from."""
 
     def find_call(self, call_id: str) -> IndexEntry | None:
         return self._calls.get(call_id)
@@ -136,12 +136,12 @@ class SessionRecords:
     def message_number(self, uuid: str) -> int | None:
         return self._numbers.get(uuid)
 
-    def within(self, scope: Scope) -> dict[str, IndexEntry]:
-        """The items of one conversation, by the content part of their ids; its calls alone say what results are of."""
+    def items_in(self, scope: Scope) -> dict[str, IndexEntry]:
+        """Return a conversation's items by the content part of their ids. Only its own calls describe its results."""
         self._refresh()
-        return self._within(scope)
+        return self._items_in(scope)
 
-    def _within(self, scope: Scope) -> dict[str, IndexEntry]:
+    def _items_in(self, scope: Scope) -> dict[str, IndexEntry]:
         items, calls = dict[str, IndexEntry](), dict[str, IndexEntry]()
         for uuid in scope.messages:
             for entry in self._messages.get(uuid, ()):
@@ -153,31 +153,31 @@ class SessionRecords:
         return items
 
     def get(self, handle: str, scope: Scope | None = None) -> IndexEntry:
-        """The whole text that a handle means. BadRequest where this session, or the scope, does not have it."""
+        """Return the entry of a handle, with its full text. Raises BadRequest if the session or the scope lacks it."""
         self._refresh()
         wanted = handle.strip()
-        name = self._blob(wanted)
+        name = self._blob_name(wanted)
         if name and (scope is None or name in scope.blobs):
             text = self.log.read_blob(name)
             return IndexEntry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
         match = _HANDLE.fullmatch(wanted)
-        items = self._items if scope is None else self._within(scope)
+        items = self._items if scope is None else self._items_in(scope)
         matches = [mark for mark in items if match and mark.startswith(f"{SCHEME}-{match['hash']}")]
         nth = match and match["nth"]
         if nth is not None and len(matches) == 1 and f"{matches[0]}-{nth}" not in self._ids:
             matches = []
         if not matches:
-            whose = "session" if scope is None else "conversation"
-            raise BadRequest(f"{_shown(wanted)} is not a handle that this {whose} recorded")
+            owner = "session" if scope is None else "conversation"
+            raise BadRequest(f"{_quote(wanted)} is not a handle that this {owner} recorded")
         if len(matches) > 1:
-            candidates = ", ".join(mark.partition("-")[2] for mark in matches[:_NAMED])
-            raise BadRequest(f"{_shown(wanted)} may mean {len(matches)} items: {candidates}. Give more digits")
+            candidates = ", ".join(mark.partition("-")[2] for mark in matches[:_MAX_CANDIDATES])
+            raise BadRequest(f"{_quote(wanted)} may mean {len(matches)} items: {candidates}. Give more digits")
         return items[matches[0]]
 
-    def _blob(self, handle: str) -> str:
-        """The name of a stored result of ours; empty for anything else, whatever stands on the disk."""
+    def _blob_name(self, handle: str) -> str:
+        """Return the name of one of our stored results, or an empty string, even if such a file exists on disk."""
         folder, name = os.path.split(handle.removeprefix(MEMORY))
-        if name not in self._blobs or (folder and folder not in self._shelves):
+        if name not in self._blobs or (folder and folder not in self._blob_folders):
             return ""
         return name
 
@@ -187,7 +187,7 @@ class SessionRecords:
             for table in (self._items, self._ids, self._calls, self._numbers, self._messages):
                 table.clear()
             self._blobs.clear()
-            self._shelves.clear()
+            self._blob_folders.clear()
             reading = self.log.read()
         for uuid, number, blocks in read_messages(reading.records, self):
             self._numbers[uuid] = number
@@ -195,55 +195,55 @@ class SessionRecords:
             self._messages[uuid] = entries
             self._items |= {entry.handle: entry for entry in entries}
             self._calls |= {entry.call_id: entry for entry, _ in blocks if entry.kind == "call"}
-        self._ids |= {str(id) for record in reading.records for id in _list(record.get("ebbids"))}
-        self._learn_shelf(reading)
+        self._ids |= {str(id) for record in reading.records for id in _as_list(record.get("ebbids"))}
+        self._learn_blobs(reading)
         self._position = reading.position
 
-    def _learn_shelf(self, reading: ReadResult) -> None:
+    def _learn_blobs(self, reading: ReadResult) -> None:
         self._blobs |= set(reading.blob_sums)
         for record in reading.records:
             situation = record.get("situation")
             if record.get("type") == "ebb" and isinstance(situation, Mapping) and situation.get("directory"):
-                self._shelves.add(str(situation["directory"]))
+                self._blob_folders.add(str(situation["directory"]))
         for name in reading.blob_sums:
-            with_path = self.log.blob_path(name)
-            if with_path:
-                self._shelves.add(os.path.dirname(with_path))
+            path = self.log.blob_path(name)
+            if path:
+                self._blob_folders.add(os.path.dirname(path))
 
 
 def continues_conversation(records: Sequence[Record], body: Mapping[str, Any], wire: Wire) -> bool:
-    """Whether a request has the beginning of a recorded conversation: the first answer of the model, word for word.
+    """Whether a request continues a recorded conversation: it contains the model's first answer, word for word.
 
-    What clients move or drop in what they send is not compared: reminders, thinking, cache marks.
+    Clients move or drop reminders, thinking and cache breakpoints, so those are not compared.
     """
     first_answers = _first_answers(records)
     messages = body.get(wire.list_key)
     try:
-        sent = (
+        sent_blocks = (
             [wire.messages.split(message, wire.list_key) for message in messages] if isinstance(messages, list) else []
         )
     except BadRequest:
         return False
-    sent_answers = _answer_fingerprints(block for blocks in sent for block in blocks)
-    return any(answer <= sent_answers for answer in first_answers)
+    sent_fingerprints = _answer_fingerprints(block for blocks in sent_blocks for block in blocks)
+    return any(answer <= sent_fingerprints for answer in first_answers)
 
 
 def _first_answers(records: Sequence[Record]) -> list[frozenset[str]]:
-    """What the model said first; several where it was asked again."""
-    first, later = list[frozenset[str]](), set[object]()
+    """Return the model's first answer, or several if the first request was repeated."""
+    first, later_ids = list[frozenset[str]](), set[object]()
     for record in records:
-        if record.get("type") not in _MESSAGES:
+        if record.get("type") not in _MESSAGE_TYPES:
             continue
         answer = (
-            _answer_fingerprints(block for _, block in _blocks(record))
+            _answer_fingerprints(block for _, block in _split_blocks(record))
             if record["type"] == "assistant"
             else frozenset()
         )
-        follows = record.get("parentUuid") in later
-        if answer and not follows:
+        is_later = record.get("parentUuid") in later_ids
+        if answer and not is_later:
             first.append(answer)
-        if answer or follows:
-            later.add(record.get("uuid"))
+        if answer or is_later:
+            later_ids.add(record.get("uuid"))
     return first
 
 
@@ -253,27 +253,29 @@ def _answer_fingerprints(blocks: Iterable[Block]) -> frozenset[str]:
 
 
 def read_since(log: LogReader, position: Position) -> ReadResult | None:
-    """What was added; None where the log is not the one that was read up to there."""
-    begun = position != Position()
+    """Read what was added to a log since `position`. Returns None if the log was replaced meanwhile."""
+    has_started = position != Position()
     try:
         reading = log.read_since(position)
     except StoreError:
-        if not begun:
+        if not has_started:
             raise
         return None
-    # A write that was cut short is no sign of it; a line that does not go on from here is.
-    damage_here = [damage for damage in reading.damage if damage.offset == position.offset and damage.kind != "torn"]
-    return None if begun and damage_here else reading
+    # An unfinished write does not mean that the log was replaced; a line that does not continue from here does.
+    damage_at_start = [
+        damage for damage in reading.damage if damage.offset == position.offset and damage.kind != "torn"
+    ]
+    return None if has_started and damage_at_start else reading
 
 
 def _raw_as_json(raw: object) -> str:
-    """A block that has no words, as the provider's JSON."""
+    """Return a block without text as the provider's JSON."""
     return json.dumps(raw, ensure_ascii=False, default=str) if raw not in (None, "") else ""
 
 
-def _list(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _shown(handle: str) -> str:
+def _quote(handle: str) -> str:
     return repr(handle[:80])

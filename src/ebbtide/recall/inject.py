@@ -1,6 +1,6 @@
-"""Recall behind a client's back: a call and its answer stand in every later request, and the client has neither.
+"""Inserts recall calls that a client never saw: we answer them, and add call and answer to every later request.
 
-They follow the last thing that the client did see, as one insertion: together they stay, leave, and are undone.
+They follow the last item that the client saw. They are one insertion, so they are removed and undone together.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ebbtide.store import Record
 from ebbtide.wire.reader import Reader, Request
 
 BY = "recall"
-_UNIQUE = 12
-"""Characters of a call's id that is one. Some local servers count from `call_0` in every answer."""
+_MIN_UNIQUE_LENGTH = 12
+"""Shorter call ids can repeat: some local servers count from `call_0` in every answer."""
 
 
 class RecallExchange(NamedTuple):
-    """A call of a recall tool, and its result."""
+    """A call of a recall tool and its result."""
 
     id: str
     name: str
@@ -33,19 +33,24 @@ class RecallExchange(NamedTuple):
 
 
 def build_insertion(
-    recalled: Sequence[RecallExchange], text: str, after: str, taken: Collection[str], count: Callable[[Kind, str], int]
+    exchanges: Sequence[RecallExchange],
+    answer_text: str,
+    after: str,
+    used_ids: Collection[str],
+    count: Callable[[Kind, str], int],
 ) -> Edit:
-    """`said` are words of the same answer that the client got in another place, on wires that cannot part them."""
-    call_ids = [_call_id_for(exchange, after, taken) for exchange in recalled]
-    items = [_item("text", text, count)] if text else []
-    for id, exchange in zip(call_ids, recalled, strict=True):
-        items.append(
-            replace(_item("call", exchange.arguments, count, exchange.name, id), raw=_with_id(exchange.raw, id))
-        )
-    items += [
-        _item("result", exchange.result, count, exchange.name, id)
-        for id, exchange in zip(call_ids, recalled, strict=True)
-    ]
+    """Build the edit that inserts these calls and results after the item `after`.
+
+    `answer_text` is text of the same answer, on wires that cannot separate it from the calls; the client has it
+    elsewhere.
+    """
+    call_ids = [_call_id_for(exchange, after, used_ids) for exchange in exchanges]
+    items = [_build_item("text", answer_text, count)] if answer_text else []
+    for id, exchange in zip(call_ids, exchanges, strict=True):
+        call = _build_item("call", exchange.arguments, count, exchange.name, id)
+        items.append(replace(call, raw=_with_id(exchange.raw, id)))
+    for id, exchange in zip(call_ids, exchanges, strict=True):
+        items.append(_build_item("result", exchange.result, count, exchange.name, id))
     tokens = sum(item.tokens for item in items)
     return Edit(
         by=BY,
@@ -58,17 +63,17 @@ def build_insertion(
 
 
 def _call_id_for(exchange: RecallExchange, after: str, used_ids: Collection[str]) -> str:
-    if len(exchange.id) >= _UNIQUE and exchange.id not in used_ids:
+    if len(exchange.id) >= _MIN_UNIQUE_LENGTH and exchange.id not in used_ids:
         return exchange.id
-    key = "\0".join((exchange.id, after, exchange.arguments)).encode("utf-8", "surrogatepass")
-    return f"ebb_{blake2b(key, digest_size=8).hexdigest()}"
+    seed = "\0".join((exchange.id, after, exchange.arguments)).encode("utf-8", "surrogatepass")
+    return f"ebb_{blake2b(seed, digest_size=8).hexdigest()}"
 
 
 def _with_id(raw: Mapping[str, Any] | None, id: str) -> Mapping[str, Any] | None:
     return {**raw, "call_id" if "call_id" in raw else "id": id} if raw is not None else None
 
 
-def _item(kind: Kind, text: str, count: Callable[[Kind, str], int], name: str = "", call_id: str = "") -> Item:
+def _build_item(kind: Kind, text: str, count: Callable[[Kind, str], int], name: str = "", call_id: str = "") -> Item:
     role: Role = "tool" if kind == "result" else "assistant"
     tokens = count(kind, text)
     return Item(
@@ -76,13 +81,15 @@ def _item(kind: Kind, text: str, count: Callable[[Kind, str], int], name: str = 
     )
 
 
-def find_anchor(reader: Reader, request: Request, shown_messages: Sequence[Any]) -> str:
-    """The last item of this request once it goes on with what the client was shown."""
-    ids = [id for message in shown_messages for id in reader.predict_ids(request.wire, message)]
+def find_anchor(reader: Reader, request: Request, visible_messages: Sequence[Any]) -> str:
+    """Return the id of the last item that the client will have: of what we showed it, or else of this request."""
+    ids = [id for message in visible_messages for id in reader.predict_ids(request.wire, message)]
     return ids[-1] if ids else request.items[-1].id if request.items else ""
 
 
 def insert_record(edit: Edit, state: SessionState, now: float) -> Record:
     turn = state.turns
-    before = sum(1 for batch in state.batches if batch.id.startswith(f"i{turn}."))
-    return ebb_record("insert", id=f"i{turn}.{before}", at=now, turn=turn, **edits_to_record([edit], state.items))
+    earlier_count = sum(1 for batch in state.batches if batch.id.startswith(f"i{turn}."))
+    return ebb_record(
+        "insert", id=f"i{turn}.{earlier_count}", at=now, turn=turn, **edits_to_record([edit], state.items)
+    )

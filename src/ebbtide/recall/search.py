@@ -1,7 +1,7 @@
-"""The way back: search over all that a session recorded, and its exact text by handle.
+"""Recall: search everything that a session recorded, and read its exact text by handle.
 
-The index is brought up to the log before each search, by what is new. Where its file cannot be used, the search runs
-in memory and finds the same. Nothing here writes to a session or reads a clock.
+Before each search the index adds what is new in the log. If the index file cannot be used, the search runs in memory
+and finds the same. Nothing here writes to a session or reads a clock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ebbtide.core.blob_names import digest
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.tool_calls import HITS, MOST_HITS, PAGE, RECALL_TOOLS
 from ebbtide.core.types import Item
-from ebbtide.recall.handles import SHORT, Scope, SessionRecords, read_messages, read_since
+from ebbtide.recall.handles import SHORT_HANDLE_DIGITS, Scope, SessionRecords, read_messages, read_since
 from ebbtide.store import DirectoryStore, LogReader, Position, Store
 from ebbtide.store.directory.file_names import INDEX_NAME
 from ebbtide.store.search.hits import build_excerpt
@@ -31,33 +31,33 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """Where a query was found, and enough of it to tell whether it is the right place."""
+    """A place that matches a query, with a snippet to judge it by."""
 
     handle: str
     """For `read`: a stored result's name, or the beginning of an item's content hash."""
     session: str
     message: int
-    """Its number in the conversation, from 0; -1 for a stored result that is no item."""
+    """The message's number in the conversation, from 0; -1 for a stored result that is not an item."""
     role: str
     kind: str
-    """`text`, `call`, `result`, `thinking`, ... as items have it; `blob` for a stored result that is no item."""
+    """`text`, `call`, `result`, `thinking`, ... as in items; `blob` for a stored result that is not an item."""
     name: str
-    """The tool's."""
+    """The name of the tool."""
     path: str
     """The file that the call named."""
     file: str
-    """Where the same text stands on disk, if it was taken out."""
+    """Path of the same text on disk, if it was offloaded."""
     line: int
-    """Of the text, from 1: where the snippet begins."""
+    """The line of the text where the snippet begins, from 1."""
     start: int
-    """The same as a character's place: what `read` takes."""
+    """The character of the text where the snippet begins, as `read` takes it."""
     snippet: str
     spans: tuple[tuple[int, int], ...]
-    """What matched, as places in the snippet."""
+    """Start and end of each match in the snippet."""
     total: int
     """Characters of the whole text."""
     copies: int
-    """How often this very text was recorded."""
+    """How often this exact text was recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +70,9 @@ class Page:
     start: int
     end: int
     total: int
-    """Characters of the whole."""
+    """Characters of the whole text."""
     next: int | None
-    """Where the next page starts; None where this is the last."""
+    """Where the next page starts; None if this is the last."""
     message: int
     role: str
     kind: str
@@ -82,78 +82,77 @@ class Page:
 
 @dataclass(slots=True)
 class RecallSearch:
-    """One session's way back. `store` is asked for other sessions of its project, and for where its index may stand."""
+    """Search and read one session. `store` has the project's other sessions, and a place for the index file."""
 
     log: LogReader
     store: Store | None = None
     project: str = ""
     embeddings: Embeddings | None = None
-    """Finds what words do not; see `drive.embedding`."""
+    """Adds search by meaning; see `recall.embeddings`."""
     _index: SearchIndex = field(init=False)
     _memory_index: SearchIndex | None = None
-    """In memory, for as long as the file cannot be used."""
-    _recorded: dict[str, SessionRecords] = field(default_factory=dict)
+    """Used while the file cannot be used."""
+    _records: dict[str, SessionRecords] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        at = os.path.join(self.store.root.path, INDEX_NAME) if isinstance(self.store, DirectoryStore) else ""
-        self._index = SearchIndex(at, self.embeddings)
+        path = os.path.join(self.store.root.path, INDEX_NAME) if isinstance(self.store, DirectoryStore) else ""
+        self._index = SearchIndex(path, self.embeddings)
 
     def search(
         self, query: str, *, limit: int = HITS, across: bool = False, scope: Scope | None = None
     ) -> tuple[Hit, ...]:
-        """The best places first, in this session or in all of its project; with a `scope`, in that alone."""
+        """Return the best hits first: of this session, of its whole project (`across`), or of one `scope`."""
         if not 1 <= limit <= MOST_HITS:
             raise BadRequest(f"limit must be from 1 to {MOST_HITS}, not {limit}")
         if not isinstance(query, str):
             raise BadRequest(f"a query must be a text, not {type(query).__name__}")
-        parsed = parse_query(query)
-        if not parsed.terms:
+        parsed_query = parse_query(query)
+        if not parsed_query.terms:
             raise BadRequest("a query must have a letter or a digit")
         if across and scope is not None:
             raise BadRequest("this session tells conversations apart by how they begin: only this one can be searched")
-        logs = self._logs(across)
-        own = self._items_in(scope) if scope is not None else {}
-        handles = None if scope is None else {*own, *scope.blobs}
+        logs = self._open_logs(across)
+        scoped_items = self._items_in(scope) if scope is not None else {}
+        handles = None if scope is None else {*scoped_items, *scope.blobs}
 
-        def look(index: SearchIndex) -> list[Hit]:
+        def search_in(index: SearchIndex) -> list[Hit]:
             if across and index.indexed_sessions(self.project) - set(logs):
-                index.delete()  # sessions that were collected must not be found, nor kept
+                index.delete()  # deleted sessions must not stay in the index
             for log in logs.values():
-                _catch_up(index, self.project, log)
+                _update_index(index, self.project, log)
             session = "" if across else self.log.session
-            hits = index.search(parsed, project=self.project, session=session, limit=limit, handles=handles)
+            hits = index.search(parsed_query, project=self.project, session=session, limit=limit, handles=handles)
             if scope is not None:
-                hits = [_describe_in_scope(own, scope, hit) for hit in hits]
-            return [self._hit(index, logs[hit.session], hit, parsed) for hit in hits]
+                hits = [_describe_in_scope(scoped_items, scope, hit) for hit in hits]
+            return [self._build_hit(index, logs[hit.session], hit, parsed_query) for hit in hits]
 
-        return tuple(self._with_index(look))
+        return tuple(self._with_index(search_in))
 
     def read(
         self, handle: str, start: int = 0, end: int | None = None, *, session: str = "",
         scope: Scope | None = None,
     ) -> Page:  # fmt: skip
-        """The exact text from `start` to `end`, in characters; a page of it where no end is given.
+        """Return the exact text from character `start` to `end`, or one page if no end is given.
 
-        `session` is for a hit of another session of the project. Without it only what this one recorded is read; with
-        a `scope`, what that part of it holds.
+        Pass `session` to read a hit of another session of the project. A `scope` limits what can be read.
         """
         if start < 0 or (end is not None and end < start):
             raise BadRequest(f"there is no text from {start} to {end}")
-        name = session or self.log.session
+        session_id = session or self.log.session
         with self._lock:
             # The ledger writes a handle as `#1a2b3c4d`.
-            entry = self._record_of(name).get(handle.strip().removeprefix("#"), scope)
+            entry = self._records_for(session_id).get(handle.strip().removeprefix("#"), scope)
         total = len(entry.text)
-        until = min(total, start + PAGE if end is None else end)
+        page_end = min(total, start + PAGE if end is None else end)
         return Page(
             handle=handle.strip(),
-            session=name,
-            text=entry.text[start:until],
+            session=session_id,
+            text=entry.text[start:page_end],
             start=min(start, total),
-            end=max(until, min(start, total)),
+            end=max(page_end, min(start, total)),
             total=total,
-            next=until if until < total else None,
+            next=page_end if page_end < total else None,
             message=entry.message,
             role=entry.role,
             kind=entry.kind,
@@ -165,31 +164,31 @@ class RecallSearch:
         self._index.close()
         self._memory_index = None
 
-    def _record_of(self, name: str) -> SessionRecords:
-        if name not in self._recorded:
-            log = self._logs(across=name != self.log.session).get(name) or self._missing(name)
-            self._recorded[name] = SessionRecords(log)
-        return self._recorded[name]
+    def _records_for(self, name: str) -> SessionRecords:
+        if name not in self._records:
+            log = self._open_logs(across=name != self.log.session).get(name) or self._raise_unknown_session(name)
+            self._records[name] = SessionRecords(log)
+        return self._records[name]
 
     def _items_in(self, scope: Scope) -> dict[str, IndexEntry]:
         with self._lock:
-            return self._record_of(self.log.session).within(scope)
+            return self._records_for(self.log.session).items_in(scope)
 
-    def _missing(self, name: str) -> LogReader:
+    def _raise_unknown_session(self, name: str) -> LogReader:
         raise BadRequest(f"{name[:80]!r} is no session of this project")
 
-    def _logs(self, across: bool) -> dict[str, LogReader]:
+    def _open_logs(self, across: bool) -> dict[str, LogReader]:
         logs: dict[str, LogReader] = {}
         for info in self.store.list_sessions() if across and self.store else ():
             if info.project == self.project and info.session != self.log.session:
                 logs[info.session] = self.store.peek(info.session, project=self.project) if self.store else self.log
         return {**logs, self.log.session: self.log}
 
-    def _with_index(self, look: Callable[[SearchIndex], T]) -> T:
-        """On the file; on a new one where it was damaged; in memory where it cannot be used."""
+    def _with_index(self, action: Callable[[SearchIndex], T]) -> T:
+        """Run `action` on the index file, on a new file if that was damaged, or in memory if neither works."""
         for _ in range(2 if self._index.path else 0):
             try:
-                result = look(self._index)
+                result = action(self._index)
             except IndexUnavailable:
                 continue
             self._memory_index = None
@@ -198,16 +197,16 @@ class RecallSearch:
             self._memory_index = self._index
         self._memory_index = self._memory_index or SearchIndex(embeddings=self.embeddings)
         try:
-            return look(self._memory_index)
-        except IndexUnavailable as failed:
-            raise StoreError(f"cannot search: {failed}") from failed
+            return action(self._memory_index)
+        except IndexUnavailable as error:
+            raise StoreError(f"cannot search: {error}") from error
 
-    def _hit(self, index: SearchIndex, log: LogReader, hit: IndexHit, query: Query) -> Hit:
-        entry = hit.entry
-        excerpt = build_excerpt(entry.text, query, hit.terms)
+    def _build_hit(self, index: SearchIndex, log: LogReader, index_hit: IndexHit, query: Query) -> Hit:
+        entry = index_hit.entry
+        excerpt = build_excerpt(entry.text, query, index_hit.terms)
         return Hit(
-            handle=entry.handle if entry.kind == "blob" else self._short(index, log.session, entry.handle),
-            session=hit.session,
+            handle=entry.handle if entry.kind == "blob" else self._shorten_handle(index, log.session, entry.handle),
+            session=index_hit.session,
             message=entry.message,
             role=entry.role,
             kind=entry.kind,
@@ -219,21 +218,21 @@ class RecallSearch:
             snippet=excerpt.snippet,
             spans=excerpt.spans,
             total=len(entry.text),
-            copies=hit.copies,
+            copies=index_hit.copies,
         )
 
-    def _short(self, index: SearchIndex, session: str, mark: str) -> str:
-        """As few digits as mean this item alone."""
-        digits = mark.partition("-")[2]
-        for length in range(SHORT, len(digits), 4):
-            if index.handles_starting_with(self.project, session, f"{SCHEME}-{digits[:length]}") == [mark]:
+    def _shorten_handle(self, index: SearchIndex, session: str, handle: str) -> str:
+        """Return as few digits as identify the item."""
+        digits = handle.partition("-")[2]
+        for length in range(SHORT_HANDLE_DIGITS, len(digits), 4):
+            if index.handles_starting_with(self.project, session, f"{SCHEME}-{digits[:length]}") == [handle]:
                 return digits[:length]
         return digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopedRecall:
-    """A session's way back for one of the conversations that share it."""
+    """Search and read for one of the conversations that share a session."""
 
     recall: RecallSearch
     scope: Scope
@@ -245,15 +244,15 @@ class ScopedRecall:
         return self.recall.read(handle, start, end, scope=self.scope)
 
 
-def _describe_in_scope(own: Mapping[str, IndexEntry], scope: Scope, hit: IndexHit) -> IndexHit:
-    """What a hit is of, and where it stands, as its own conversation has it: the index knows the newest of all."""
-    entry = own.get(hit.entry.handle)
+def _describe_in_scope(scoped_items: Mapping[str, IndexEntry], scope: Scope, hit: IndexHit) -> IndexHit:
+    """Describe a hit as its own conversation has it. The index knows only the newest of all conversations."""
+    entry = scoped_items.get(hit.entry.handle)
     blob = hit.entry.blob if hit.entry.blob in scope.blobs else ""
     return replace(hit, entry=replace(entry, blob=blob)) if entry is not None else hit
 
 
-def _catch_up(index: SearchIndex, project: str, log: LogReader) -> None:
-    """Index what is new in a log; from its beginning if it is not the log it was."""
+def _update_index(index: SearchIndex, project: str, log: LogReader) -> None:
+    """Index what is new in a log. If the log was replaced, index it from the beginning."""
     position = index.indexed_position(project, log.session)
     reading = read_since(log, position)
     if reading is None:
@@ -261,23 +260,23 @@ def _catch_up(index: SearchIndex, project: str, log: LogReader) -> None:
     elif reading.position == position:
         return
 
-    def fill(start: Position, indexed: IndexedSession) -> IndexBatch:
+    def build_batch(start: Position, earlier: IndexedSession) -> IndexBatch:
         new_records = reading if reading is not None and start == position else read_since(log, start)
         if new_records is None:
             raise StoreError(f"the log of {log.session!r} is being replaced")
-        messages = list(read_messages(new_records.records, indexed))
-        entries = [entry for _, _, blocks in messages for entry, _ in blocks if _is_findable(entry)]
+        messages = list(read_messages(new_records.records, earlier))
+        entries = [entry for _, _, blocks in messages for entry, _ in blocks if _is_searchable(entry)]
         return IndexBatch(
-            entries=[*entries, *filter(_is_findable, (_blob_entry(log, name) for name in new_records.blob_sums))],
+            entries=[*entries, *filter(_is_searchable, (_blob_entry(log, name) for name in new_records.blob_sums))],
             position=new_records.position,
             messages=[(uuid, number) for uuid, number, _ in messages],
         )
 
-    index.add(project, log.session, fill)
+    index.add(project, log.session, build_batch)
 
 
-def _is_findable(entry: IndexEntry) -> bool:
-    """What was recalled quotes what is here already; a picture has no words."""
+def _is_searchable(entry: IndexEntry) -> bool:
+    """Skip recall results, which quote text that is indexed already, and items without text."""
     return bool(entry.text.strip()) and entry.name not in RECALL_TOOLS
 
 
@@ -285,15 +284,15 @@ def _blob_entry(log: LogReader, name: str) -> IndexEntry:
     try:
         text = log.read_blob(name)
     except StoreError:
-        text = ""  # damaged or gone: `verify` tells of it, a search need not end
+        text = ""  # damaged or deleted: `ebb verify` reports it, and the search can go on
     return IndexEntry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
 
 
 def find_item_id(items: Sequence[Item], handle: str) -> str:
-    """The id of the item that a person means, by its id or the beginning of its hash. BadRequest for none."""
-    prefix = handle.strip().removeprefix("#")
-    matches = [item.id for item in items if item.id == prefix or item.id.partition("-")[2].startswith(prefix)]
-    if len(matches) != 1 or not prefix:
-        why = "is not in the last request" if not matches else f"may be any of {len(matches)} items"
-        raise BadRequest(f"{handle[:80]!r} {why}")
+    """Find an item by its id or the beginning of its hash. Raises BadRequest unless exactly one matches."""
+    wanted = handle.strip().removeprefix("#")
+    matches = [item.id for item in items if item.id == wanted or item.id.partition("-")[2].startswith(wanted)]
+    if len(matches) != 1 or not wanted:
+        problem = "is not in the last request" if not matches else f"may be any of {len(matches)} items"
+        raise BadRequest(f"{handle[:80]!r} {problem}")
     return matches[0]

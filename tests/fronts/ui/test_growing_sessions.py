@@ -43,7 +43,9 @@ def told(history):
         "turns": [(turn.number, turn.planned, turn.usage, turn.sent.usage, turn.undone) for turn in history.turns],
         "newest": history.newest,
         "steps": [(step.batch.id, step.turn.number, step.undone) for step in history.steps],
-        "covered": [[item.id for item in step.covered(edit)] for step in history.steps for edit in step.batch.edits],
+        "covered": [
+            [item.id for item in step.covered_items(edit)] for step in history.steps for edit in step.batch.edits
+        ],
         "view": [entry.id for entry in history.view(0).entries],
         "first": [entry.id for entry in history.view(1).entries],
     }

@@ -18,7 +18,7 @@ _MAX_NAME = 60  # characters of a path or media type
 def describe_item(item: Item, step: Step | None = None) -> str:
     """As in `result of Read (src/app.py)`."""
     if item.kind in ("call", "result"):
-        call = item if item.kind == "call" else step.call_of(item) if step else None
+        call = item if item.kind == "call" else step.find_call(item) if step else None
         path = file_path(call) if call else ""
         return f"{item.kind} of {item.name or 'an unknown tool'}" + (f" ({path_end(path, _MAX_NAME)})" if path else "")
     if item.kind in ("image", "document"):
@@ -32,7 +32,7 @@ def describe_edit(edit: Edit, step: Step) -> str:
     """Say what an edit removed."""
     if edit.insert_after:
         return "a note, added"
-    covered = step.covered(edit)
+    covered = step.covered_items(edit)
     if not covered:
         return "items that are not in the log"
     if len(covered) == 1:

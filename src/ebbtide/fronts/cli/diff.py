@@ -85,7 +85,7 @@ def _print_edit(console: Console, step: Step, edit: Edit, to_lines: _ItemLines, 
     what = describe_edit(edit, step)
     console.print(one_line(f"{edit.id} {edit.by}: {what}: {edit.reason} (-{token_count(edit.saved)})"), soft_wrap=True)
     kept_ids = {item.id for item in edit.replacement if item.id}
-    before = to_lines([item for item in step.covered(edit) if item.id not in kept_ids])
+    before = to_lines([item for item in step.covered_items(edit) if item.id not in kept_ids])
     runs = list(_unified(before, to_lines([item for item in edit.replacement if not item.id])))
     length = sum(run.stop - run.start for run in runs)
     hidden = 0 if full else max(0, length - _HEAD - _TAIL)
@@ -186,6 +186,6 @@ def _as_dict(step: Step, edit: Edit) -> dict[str, object]:
         "reason": edit.reason,
         "tokens": edit.saved,
         "undone": step.undone,
-        "before": [{"id": item.id, "kind": item.kind, "text": item.text} for item in step.covered(edit)],
+        "before": [{"id": item.id, "kind": item.kind, "text": item.text} for item in step.covered_items(edit)],
         "after": [{"id": item.id, "kind": item.kind, "text": item.text} for item in edit.replacement],
     }

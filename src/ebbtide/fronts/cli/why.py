@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _removed_items(step: Step, edit: Edit) -> list[Item]:
     kept_ids = {item.id for item in edit.replacement if item.id}
-    return [item for item in step.covered(edit) if item.id not in kept_ids]
+    return [item for item in step.covered_items(edit) if item.id not in kept_ids]
 
 
 def _print_removal(removal: _Removal) -> None:

@@ -185,7 +185,7 @@ def _kind(edit: Edit) -> Kind:
 
 
 def _describe_offload(step: Step, edits: Sequence[Edit]) -> str:
-    items = [item for edit in edits for item in step.covered(edit)]
+    items = [item for edit in edits for item in step.covered_items(edit)]
     before, after = sum(item.tokens for item in items), sum(item.tokens for edit in edits for item in edit.replacement)
     what = f"a result of {items[0].name}" if len(items) == 1 and items[0].name else pluralize(len(items), "result")
     return f"{what}, {short_number(before)} tokens, moved to disk; {short_number(after)} stay"
@@ -198,7 +198,7 @@ def _describe_removal(_: Step, edits: Sequence[Edit]) -> str:
 
 
 def _describe_summary(step: Step, edits: Sequence[Edit]) -> str:
-    messages = len({item.message for edit in edits for item in step.covered(edit)})
+    messages = len({item.message for edit in edits for item in step.covered_items(edit)})
     summary = sum(item.tokens for edit in edits for item in edit.replacement if not item.id)
     return f"{messages} messages become a summary of {short_number(summary)}; user messages stay"
 

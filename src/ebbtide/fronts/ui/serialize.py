@@ -144,11 +144,11 @@ def _savings_json(entry: EditSavings, dollars: EditSavings | None) -> Json:
 
 def _describe_edit(step: Step, edit: Edit) -> Json:
     """Describe what an edit removed, for the page to phrase."""
-    items = step.covered(edit)
+    items = step.covered_items(edit)
     call = next((item for item in items if item.kind == "call"), None)
     first = items[0] if items else None
     if first is not None and first.kind == "result" and call is None:
-        call = step.call_of(first)
+        call = step.find_call(first)
     return {
         "items": len(items),
         "kind": first.kind if first and len(items) == 1 else "call" if call and len(items) == 2 else "",
@@ -174,7 +174,7 @@ def edit_sides(history: History, edit_id: str) -> Json | None:
                     "call": step.turn.number,
                     "at": step.batch.at,
                     "undone": step.undone,
-                    "before": list(_side_items(step.covered(edit))),
+                    "before": list(_side_items(step.covered_items(edit))),
                     "after": list(_side_items(replacement)),
                 }
     return None
@@ -190,7 +190,7 @@ def _side_items(items: Iterable[Item]) -> Iterator[Json]:
 
 def facts_json(history: History, items: Sequence[Item]) -> Json:
     """Return the facts by kind, newest last, each with the handle of the item that it comes from."""
-    facts = history.ledger(items)
+    facts = history.collect_facts(items)
 
     def source(order: int) -> Json:
         return {"handle": facts.handles[order] if 0 <= order < len(facts.handles) else ""}

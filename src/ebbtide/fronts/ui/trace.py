@@ -104,7 +104,7 @@ class Tracer:
             # Usage of the newest request arrived.
             self._drop_last()
             self._add(history, history.turns[len(bills) - 1], self._last)
-        for turn, _, view in self._walk.on(history):
+        for turn, _, view in self._walk.visit_new(history):
             sums, whole = self._counter.count(view)
             self._last = _RequestSize(view=view, sums=dict(sums), untouched=whole, unrecorded=self._unrecorded)
             self._add(history, turn, self._last)
