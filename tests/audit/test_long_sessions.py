@@ -94,7 +94,7 @@ def test_everything_that_edits_removed_is_found_in_one_read(records):
     assert all(covered)
     assert all(items[0].call_id == call.call_id for items, call in zip(covered, calls, strict=True) if call)
     assert len(history.steps) > 12
-    assert history.steps[0].covered(history.steps[-1].batch.edits[-1]) == (), "it was not there yet"
+    assert history.steps[0].covered_items(history.steps[-1].batch.edits[-1]) == (), "it was not there yet"
     assert max(taken.values()) < 4
 
 
