@@ -33,7 +33,7 @@ def load(home, *, project="", pyproject="", user="", platform="linux", environ=N
     return load_settings(arguments=arguments, environ=environ or {}, cwd=cwd, home=home, platform=platform)
 
 
-def test_with_nothing_said_the_default_policy_and_the_platforms_directory_are_used(home):
+def test_without_settings_the_default_policy_and_the_platforms_directory_are_used(home):
     settings = load(home)
 
     assert (settings.preset, settings.window, settings.durable) == ("default", None, True)
@@ -109,7 +109,7 @@ def test_the_search_ends_below_home(home):
         ("window = ", "not TOML"),
     ],
 )
-def test_what_is_wrong_is_refused_with_file_key_and_what_would_be_right(home, text, told):
+def test_a_wrong_setting_is_refused_with_file_key_and_the_right_form(home, text, told):
     with pytest.raises(BadConfig) as refused:
         load(home, project=text)
 
@@ -126,7 +126,7 @@ def test_bytes_that_are_not_text_and_files_that_are_too_large_are_refused(home):
 
 
 @pytest.mark.parametrize("line", ["store = '/elsewhere'", "durable = false"])
-def test_a_project_may_not_say_where_conversations_are_written(home, line):
+def test_a_project_may_not_choose_where_conversations_are_written(home, line):
     """Reliability 24: a repository is somebody else's."""
     with pytest.raises(BadConfig, match="a project may not set this"):
         load(home, project=line)
@@ -304,7 +304,7 @@ def test_sizes_are_read_as_people_write_them(value, wanted):
 @pytest.mark.parametrize(
     "value", ["", "k", "-1", "1.5", "1e5", "200kb", "nan", 0, -4, True, None, [], "9" * 500, float("inf")]
 )
-def test_what_is_no_size_is_refused(value):
+def test_an_invalid_size_is_refused(value):
     with pytest.raises(BadConfig, match="200k"):
         parse_tokens(value)
 
@@ -399,7 +399,7 @@ def test_the_proxys_table_is_the_users_alone_and_checked(tmp_path):
 @pytest.mark.parametrize(
     ("told", "wrong"), [("prot = 1", "proxy.prot: unknown"), ("port = 70000", "proxy.port"), ("recall = 3", "neither")]
 )
-def test_what_the_proxys_table_cannot_say_is_refused(tmp_path, told, wrong):
+def test_an_invalid_setting_in_the_proxys_table_is_refused(tmp_path, told, wrong):
     user = tmp_path / "config.toml"
     user.write_text(f"[proxy]\n{told}\n")
 

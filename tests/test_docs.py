@@ -71,7 +71,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != ROOT / "README.md"], ids=named)
-def test_only_the_readme_has_code_that_wants_a_model(page):
+def test_only_the_readme_has_code_that_needs_a_model(page):
     """Elsewhere nobody would run it."""
     assert "python model" not in {kind for kind, _ in blocks(page)}
 
@@ -121,7 +121,7 @@ def test_no_block_of_a_page_escapes(page):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "```toml" in page.read_text(encoding="utf-8")], ids=named)
-def test_every_configuration_on_a_page_is_taken(page, tmp_path):
+def test_every_configuration_on_a_page_is_accepted(page, tmp_path):
     for text in [text for kind, text in blocks(page) if kind == "toml"]:
         file = tmp_path / "config.toml"
         file.write_text(text, encoding="utf-8")

@@ -197,7 +197,7 @@ def test_a_figure_on_a_page_is_the_one_that_was_measured(page, start, values):
     assert [line for line in found if not missing(line, values)], f"{values} in {found}"
 
 
-def test_what_is_cheaper_than_the_default_keeps_less_and_what_keeps_more_is_dearer():
+def test_a_policy_cheaper_than_the_default_keeps_less_and_one_that_keeps_more_costs_more():
     """The sentence under the table of all policies."""
     arms = results("replay_peers")["halves"]["report"]["arms"]
     ours = arms["default"]

@@ -51,7 +51,7 @@ def test_the_same_seed_makes_the_same_inputs_and_they_keep_the_promises(target):
         ("config", b"window = " + b"9" * 5000),
     ],
 )
-def test_what_was_found_once_is_not_found_again(name, data):
+def test_inputs_that_once_failed_pass_now(name, data):
     (target,) = (one for one in TARGETS if one.name == name)
     with target.check() as check:
         check(data)

@@ -82,7 +82,7 @@ def test_both_say_the_same_of_a_history_with_accidents(wire: str, data: st.DataO
 @pytest.mark.parametrize("wire", WIRES)
 @nightly(2_000, quick=60)
 @given(data=st.data())
-def test_what_the_hardener_returns_is_accepted_by_both(wire: str, data: st.DataObject) -> None:
+def test_repaired_requests_are_accepted_by_both(wire: str, data: st.DataObject) -> None:
     body = data.draw(st.one_of(accidents(wire), spoiled(wire)))
     try:
         fixed, _ = repair(WIRES[wire], body)

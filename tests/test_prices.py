@@ -71,7 +71,7 @@ def test_a_newer_version_costs_as_the_last_known_of_its_family_and_says_so():
 
 
 @pytest.mark.parametrize("name", ["", "<synthetic>", "claude", "my-own-finetune", "gpt-2", "../../etc/passwd"])
-def test_what_the_table_cannot_know_has_no_price(name):
+def test_an_unknown_model_has_no_price(name):
     assert find_rates(name) is None
 
 

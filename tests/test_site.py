@@ -192,7 +192,7 @@ def test_a_reader_searches_and_finds_and_nothing_is_fetched_from_elsewhere(site)
     assert not [url for url in asked if not url.startswith((base, "data:", "blob:"))]
 
 
-def test_what_only_builds_the_site_is_pinned_as_the_tests_pin_it():
+def test_packages_that_only_build_the_site_are_pinned_as_the_tests_pin_them():
     pins = {
         name: dict(
             re.findall(r"^([\w.-]+)==([^ ;]+)", (ROOT / "requirements" / name).read_text(encoding="utf-8"), re.M)

@@ -186,7 +186,7 @@ OVERFLOW = [
 
 
 @pytest.mark.parametrize(("wire", "text", "code"), OVERFLOW)
-def test_what_does_not_fit_is_refused_as_that_provider_says_it(wire: str, text: str, code: str | None) -> None:
+def test_a_request_that_does_not_fit_is_refused_in_that_providers_words(wire: str, text: str, code: str | None) -> None:
     """Thirty characters of frame on Anthropic's wire, 28 on Chat's: 330 letters are 120 and 119 tokens."""
     tokens = {"anthropic": 120, "openai_chat": 119}.get(wire)
     with Upstream(window=100) as upstream:
@@ -310,7 +310,7 @@ def test_no_thread_is_left_behind_by_idle_or_vanished_clients() -> None:
 
 
 @pytest.mark.parametrize("wire", PATHS)
-def test_the_same_turn_said_twice_has_new_ids(wire: str) -> None:
+def test_the_same_turn_sent_twice_has_new_ids(wire: str) -> None:
     with Upstream([TURN, TURN]) as upstream:
         answers = [json.dumps(posted(upstream, PATHS[wire], ask(wire))[1]) for _ in range(2)]
     ids = [set(re.findall(r'"(?:call_)?id": "([^"]+)"', answer)) for answer in answers]

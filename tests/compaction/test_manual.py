@@ -136,7 +136,7 @@ def test_without_a_store_no_file_is_promised():
     assert "history-" not in ready().compact().text
 
 
-def test_the_tool_is_named_where_the_model_has_it():
+def test_the_tool_is_named_when_the_model_has_it():
     ctx = ready(recall="tool")
 
     assert [tool["name"] for tool in ctx.recall_tools()] == ["ebb_recall", "ebb_read"]
@@ -230,7 +230,7 @@ INSTRUCTIONS = "# Project\n\n## Compact Instructions\nKeep every SQL statement.\
 
 
 @pytest.mark.parametrize("place", ["system", "reminder", "chat"])
-def test_what_the_project_says_about_summaries_is_heeded(place):
+def test_the_projects_instructions_about_summaries_are_followed(place):
     """R097: in the system prompt, in instructions inside the conversation, and in an OpenAI system message."""
     asked = []
     ctx = Context(window=200_000, clock=Clock(), summarizer=lambda request: asked.append(str(request)) or "Fine.")

@@ -163,7 +163,7 @@ def test_restored_text_is_the_beginning_of_the_file_within_its_caps(tmp_path_fac
 # --------------------------------------------------------------------------------------------------- which do not
 
 
-def test_what_cannot_be_restored_makes_room_for_the_next(root):
+def test_a_file_that_cannot_be_restored_makes_room_for_the_next(root):
     put(root, "logo.png", b"\x89PNG\r\n\0\0")
     put(root, "old.txt", "Größe".encode("latin-1"))
     put(root, "empty.py", "\n")

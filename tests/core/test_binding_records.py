@@ -53,7 +53,7 @@ def test_each_item_is_written_once():
     assert len(second["edits"][0]["of"]["hides"]) <= 4  # runs, however many items they name
 
 
-def test_an_edit_whose_table_is_another_holds_nowhere_and_the_next_plan_is_bound_again():
+def test_an_edit_bound_to_another_table_applies_nowhere_and_the_next_plan_binds_it_again():
     first, _ = plan(SessionState(), stub(2))
     second, _ = plan(apply_records(SessionState(), [first]), stub(4))
     lost = apply_records(SessionState(), [second])

@@ -82,7 +82,7 @@ any_model = st.sampled_from([SONNET, "claude-opus-4-5", "gpt-5"])
 
 class TestLaws:
     @given(places_of(), any_strategy, any_model, st.integers(0, 5))
-    def test_never_more_than_the_limit_nor_on_a_place_that_is_refused(
+    def test_never_more_than_the_limit_nor_in_a_refused_slot(
         self, places: list[BreakpointSlot], strategy: Chosen, model: str, limit: int
     ) -> None:
         added = strategy(places, model=model, limit=limit)
@@ -195,7 +195,7 @@ class TestRanked:
 
         assert ("messages", 2, 0) not in where(choose_by_value(certain, model=SONNET))
 
-    def test_nor_is_it_relied_on_to_find_what_is_warm(self) -> None:
+    def test_it_is_not_relied_on_to_find_the_cached_prefix_either(self) -> None:
         places = request(1, 1, 1)
         certain = [*places[:-1], replace(places[-1], stable=0.0)]
 

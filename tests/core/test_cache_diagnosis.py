@@ -86,7 +86,7 @@ class TestBreaks:
 
         assert len(diagnose_cache(sent).breaks) == broken
 
-    def test_what_an_edit_took_out_is_not_lost(self) -> None:
+    def test_what_an_edit_removed_does_not_count_as_lost(self) -> None:
         """From 150k to 30k, 29k of it read: nothing worth a word was written again."""
         sent = [
             call(TALK[:9], usage=cached(write=150_000)),
@@ -95,7 +95,7 @@ class TestBreaks:
 
         assert diagnose_cache(sent).breaks == ()
 
-    def test_side_calls_in_between_are_not_taken_for_breaks(self) -> None:
+    def test_side_calls_in_between_are_not_mistaken_for_breaks(self) -> None:
         """A title or a subagent has another system prompt and starts anew; the conversation goes on after it."""
         sent = steady()
         aside = call(["title"], at=200, system="titles", tools="", usage=cached(fresh=9000))

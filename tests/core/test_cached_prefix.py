@@ -91,7 +91,7 @@ class TestWarmth:
         assert warm(system_only, TALK[:9], model=CLAUDE)[0] == 0
         assert warm(automatic, TALK[:9], model=CLAUDE)[0] == 9
 
-    def test_tokens_are_measured_where_a_request_ended_there_and_lie_between_elsewhere(self) -> None:
+    def test_tokens_are_measured_at_request_ends_and_interpolated_elsewhere(self) -> None:
         sent = [call(TALK[:4], usage=cached(fresh=4000)), call(TALK[:8], usage=cached(fresh=10_000))]
 
         def tokens(messages: Sequence[str]) -> int:

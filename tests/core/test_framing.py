@@ -127,7 +127,7 @@ def test_a_text_is_translated_letter_for_letter(text, kinds):
 
 
 @given(st.text("<|a[ \n", max_size=30))
-def test_what_begins_somewhere_is_found_where_a_search_finds_it(text):
+def test_a_match_at_a_position_is_found_where_a_search_finds_it(text):
     pattern, opens = re.compile(r"^a+|<[ ]*\||\[a<?", re.MULTILINE), re.compile(r"^|[<\[]", re.MULTILINE)
 
     assert [one.span() for one in find_matches_at(pattern, opens, text)] == [

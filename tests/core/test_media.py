@@ -53,7 +53,7 @@ def test_any_bytes_give_two_sides_or_nothing(beginning: bytes, data: bytes) -> N
 
 
 @given(st.binary(max_size=60))
-def test_a_thumbnail_before_the_frame_is_not_taken_for_the_image(inside: bytes) -> None:
+def test_a_thumbnail_before_the_frame_is_not_mistaken_for_the_image(inside: bytes) -> None:
     segment = b"\xff\xe1" + (len(inside) + 2).to_bytes(2, "big") + inside
 
     assert image_pixels(JPEG[:2] + segment + JPEG[2:]) == (640, 480)

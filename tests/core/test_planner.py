@@ -56,7 +56,7 @@ def test_a_result_the_model_has_not_seen_is_left_alone_whatever_a_pass_says():
     assert [why for _, why in made.rejected] == ["touches a result that the model has not seen"]
 
 
-def test_what_the_pairing_rule_refuses_is_left_out_and_reported():
+def test_edits_that_the_pairing_rule_refuses_are_left_out_and_reported():
     def broken(view, situation):
         yield drop_item(view.results[0], by="broken", reason="")
 

@@ -66,7 +66,7 @@ def test_a_value_with_a_revealing_name_is_masked_and_the_name_stays(text):
 
 
 @pytest.mark.parametrize("text", INNOCENT)
-def test_what_is_no_secret_stays(text):
+def test_text_that_is_not_secret_stays(text):
     assert redact(text) == (text, {})
 
 

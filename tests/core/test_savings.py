@@ -148,7 +148,7 @@ def test_an_edit_that_has_not_paid_yet_is_a_loss_and_says_when_it_breaks_even():
     assert entry.break_even_calls == pytest.approx((1.15 * (5 * 4_000 + 160 - 4_000)) / (0.1 * 8 * 3_980), rel=0.3)
 
 
-def test_what_was_never_sent_is_free_to_change():
+def test_content_that_was_never_sent_is_free_to_change():
     talk = Talk()
     talk.call(4_000)
     talk.call(50_000, clear=(1,))

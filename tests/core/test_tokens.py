@@ -186,7 +186,7 @@ def test_a_document_costs_at_least_a_page():
     assert DEFAULT.document(0) == OPENCODE.document(10_000) == 0
 
 
-def test_messages_are_charged_and_the_bound_lies_above():
+def test_messages_are_charged_and_the_bound_is_above():
     assert DEFAULT.total(1000, 10) == 1000 + 10 * DEFAULT.per_message
     assert DEFAULT.upper(1000) == 1250
     assert DEFAULT.upper(-5) == 0

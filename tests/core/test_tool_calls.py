@@ -107,7 +107,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 1200, 800)
         (None, ""),
     ],
 )
-def test_what_an_image_was(raw, about):
+def test_an_image_is_described(raw, about):
     assert media_blocks(replace(talk("image:1500")[0], raw=raw)) == about
 
 

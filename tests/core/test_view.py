@@ -195,7 +195,7 @@ class TestWhichEditsHold:
 
         assert View.of(swapped, edits).entries == swapped
 
-    def test_a_text_that_was_made_of_all_does_not_hold_where_anything_is_gone(self):
+    def test_a_summary_of_all_items_does_not_apply_when_any_is_missing(self):
         facts, told = summary(1, 4), replace(summary(1, 4), made_of="lasting")
         rest = (*ITEMS[:5], ITEMS[7])
 
@@ -315,7 +315,7 @@ class TestRefusals:
             (Edit(by="t", first=ITEMS[1].id, last=ITEMS[2].id), ""),
         ],
     )
-    def test_what_an_edit_may_not_do(self, edit, why):
+    def test_forbidden_edits_are_rejected(self, edit, why):
         assert (why in rejection_reason(View.of(ITEMS), edit)) if why else rejection_reason(View.of(ITEMS), edit) == ""
 
     def test_pinned_and_locked_items_stay_unless_the_edit_keeps_them(self):
@@ -335,7 +335,7 @@ class TestRefusals:
             ("pinned system:90 tokens left", "locked system:80 tokens left", False),
         ],
     )
-    def test_the_operators_words_may_leave_once_they_were_said_again_but_for_the_numbers(self, note, later, goes):
+    def test_an_operator_note_may_be_removed_once_it_was_repeated_apart_from_its_numbers(self, note, later, goes):
         items = talk("user:go", note, "say:ok", "user:more", later, "say:ok")
         view = View.of(items)
         leaves = [rejection_reason(view, Edit(by="t", first=items[n].id, last=items[n].id)) == "" for n in (1, 4)]
@@ -363,7 +363,7 @@ class TestRefusals:
         assert "overlaps" in rejection_reason(view, Edit(by="t", first=ITEMS[3].id, last=ITEMS[6].id))
         assert rejection_reason(view, Edit(by="t", first=ITEMS[1].id, last=ITEMS[6].id)) == ""
 
-    def test_what_follows_an_opaque_block_may_not_be_taken_from_it(self):
+    def test_what_follows_an_opaque_block_may_not_be_separated_from_it(self):
         items = tuple(
             replace(i, kind="opaque") if i.kind == "thinking" else i
             for i in talk("user:go", "think:r", "call:read", "result:9", "say:x")

@@ -37,7 +37,7 @@ def test_a_resolved_error_is_not_required() -> None:
     assert "error" not in [fact.kind for fact in required_facts(resolved)]
 
 
-def test_a_base_name_is_enough_where_only_one_file_has_it() -> None:
+def test_a_base_name_is_enough_when_only_one_file_has_it() -> None:
     text = "We changed main.py and util.py, removed gone.py. Next: ship it. make check fails; the survey runs."
 
     assert [fact.text for fact in find_missing(required_facts(collect_facts(ITEMS)), text)] == [

@@ -60,7 +60,7 @@ UNITS = (
     [redact, lambda text: list(find_claims(text)), split_sections, shell_actions],
     ids=["redact", "claims", "sections", "shell"],
 )
-def test_what_reads_foreign_text_takes_as_long_as_the_text_is(reads):
+def test_reading_foreign_text_takes_linear_time(reads):
     texts = {unit: [unit * (size // len(unit) + 1) for size in SIZES] for unit in UNITS}
 
     assert {unit: factor for unit, made in texts.items() if (factor := steepness(reads, made))} == {}

@@ -50,7 +50,7 @@ def test_the_users_words_are_all_in_the_last_request(held):
     assert not [turn.said for turn in held.turns if not any(turn.said in text for text in texts)]
 
 
-def test_where_nothing_was_edited_the_server_reads_only_what_is_new(held):
+def test_when_nothing_was_edited_the_server_reads_only_what_is_new(held):
     """The prefix goes out byte for byte as before, and the engine still has it."""
     pairs = [(before, step) for before, step in zip(held.steps, held.steps[1:], strict=False) if not step.made_by]
 

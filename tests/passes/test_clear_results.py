@@ -69,7 +69,7 @@ def test_a_small_result_stays(tokens, gone):
     assert cleared(propose, "call:bash", f"result:{tokens}", "say:ok") == [gone]
 
 
-def test_what_the_model_has_not_seen_stays():
+def test_results_the_model_has_not_seen_stay():
     """Acceptance check 13: a batch of five just came; once the model has answered, two of them may go."""
     batch = (*["call:read"] * 5, *["result:900"] * 5)
 

@@ -67,7 +67,7 @@ def test_only_compactable_tools_are_counted_and_cleared():
     assert cleared(*others, *reads(6, 10_000)) == [*[False] * 5, True, True, *[False] * 4]
 
 
-def test_what_the_model_has_not_seen_stays():
+def test_results_the_model_has_not_seen_stay():
     view = View.of(talk("user:go", *["call:Read"] * 6, *["result:30000"] * 6))
 
     assert list(clear_to_target(view, situation(view, within=PRESSED))) == []
@@ -97,7 +97,7 @@ def test_a_list_is_kept_as_json():
     assert edit.blobs[0].name == "c1.json"
 
 
-def test_what_it_cleared_stays_cleared_and_is_not_counted_again():
+def test_cleared_results_stay_cleared_and_are_not_counted_again():
     """R146; acceptance check 20."""
     view = View.of(talk("user:go", *reads(8, 10_000), "say:ok"))
     after = let(clear_to_target, view, situation(view, within=PRESSED, blob_names=SHELF))

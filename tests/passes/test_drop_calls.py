@@ -100,7 +100,7 @@ def test_small_failed_pinned_and_recent_calls_stay(lines):
     assert after(*lines).edits == ()
 
 
-def test_what_the_model_has_not_seen_stays():
+def test_results_the_model_has_not_seen_stay():
     batch = (*["call:Write 2000"] * 5, *["result:ok"] * 5)
 
     assert after(*batch, keep_results=0).edits == ()

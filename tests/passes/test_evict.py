@@ -60,7 +60,7 @@ def test_the_newest_messages_stay(keep, left):
     assert outline(after(evict, "user:a", *READ * 3, "say:b", "user:c", keep=keep)) == left
 
 
-def test_what_the_model_has_not_seen_stays():
+def test_results_the_model_has_not_seen_stay():
     assert outline(after(evict, "user:a", *READ * 2, keep=0)) == "Unat"
 
 
@@ -135,7 +135,7 @@ def test_a_summary_stays(role, propose):
     assert not [entry for entry in evicted.entries if entry.kind == "result"]
 
 
-def test_what_an_edit_put_in_several_places_stays_in_all_of_them():
+def test_what_an_edit_placed_several_times_stays_in_all_places():
     """A fold that brought a file back: evicting the file would take the summary away."""
     summary, call, result = (
         Item(

@@ -89,7 +89,7 @@ def test_a_region_hardly_longer_than_its_summary_stays():
 
 
 @pytest.mark.parametrize("held", ["pinned ", "locked "])
-def test_what_is_pinned_or_locked_ends_a_region_with_its_pair(held):
+def test_pinned_or_locked_items_end_a_region_with_their_pair(held):
     view = View.of(talk("user:a", *SMALL, f"{held}call:Read p.py", "result:500", *SMALL, "say:b", "user:c"))
     after = view.apply(edits(view))
 
@@ -98,7 +98,7 @@ def test_what_is_pinned_or_locked_ends_a_region_with_its_pair(held):
     assert outline(after).count("S") == 2
 
 
-def test_what_the_model_has_not_seen_stays():
+def test_results_the_model_has_not_seen_stay():
     view = View.of(talk("user:a", *LARGE, "call:bash", "result:3000"))
     found = edits(view, partial(EAGER, keep_turns=0))
 

@@ -40,7 +40,7 @@ def test_short_and_pinned_words_stay_and_all_that_is_not_the_users(line):
     assert list(offload_input(view, situation(view, blob_names=SHELF), limit=100)) == []
 
 
-def test_the_users_words_stay_where_nothing_is_kept():
+def test_the_users_text_stays_when_nothing_can_be_saved():
     view = View.of(talk("user:200"))
 
     assert list(offload_input(view, situation(view), limit=100)) == []

@@ -87,7 +87,7 @@ def test_protected_content_stays(flag):
     assert snipped(snip_results, "call:Read a", f"{flag} result:300", *read("a", tool="Read"), *NEWER) == [False] * 5
 
 
-def test_what_the_model_has_not_seen_stays():
+def test_results_the_model_has_not_seen_stay():
     """Five readings of one file at once: none was seen."""
     calls, results = ["call:Read a"] * 5, ["result:300"] * 5
     view = View.of(talk("user:go", *calls, *results))
@@ -96,7 +96,7 @@ def test_what_the_model_has_not_seen_stays():
     assert len(list(snip_results(View.of(talk("user:go", *calls, *results, "say:ok")), situation(view)))) == 2
 
 
-def test_what_is_snipped_is_kept():
+def test_snipped_results_are_saved():
     view = View.of(talk("user:go", *read("a", "a"), *NEWER, "say:ok"))
     (edit,) = snip_results(view, situation(view, blob_names=BlobNames(directory="/kept")))
 

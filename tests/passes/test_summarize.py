@@ -93,7 +93,7 @@ class TestWhen:
         assert steps(self.view, greedy, within=within) == []
         assert steps(self.view, greedy, within=within, trigger="manual")
 
-    def test_between_soft_and_high_only_where_the_cache_is_cold(self):
+    def test_between_soft_and_high_only_when_the_cache_is_cold(self):
         soft = budget(10_000, soft=1, auto=50_000, hard=100_000, low=5_000)
 
         assert steps(self.view, within=soft, idle=5.0, cached_entries=9) == []
@@ -110,7 +110,7 @@ class TestWhich:
         assert sum(item.tokens for item in left) <= 4_000
         assert left[-1].text == "next"
 
-    def test_what_the_model_has_not_seen_stays(self):
+    def test_results_the_model_has_not_seen_stay(self):
         view = View.of(talk(*TURNS, "user:next", "call:Read b.py", "result:9000", "user:wait"))
         edit = fold(view, partial(EAGER, keep_turns=0, keep_tokens=0))
 
@@ -188,7 +188,7 @@ class TestWhich:
         assert all("is open in the editor now." in line for line in lines)
         assert [int(line.split()[0]) for line in lines] == sorted(int(line.split()[0]) for line in lines)
 
-    def test_what_is_left_of_an_open_loop_begins_with_thinking(self):
+    def test_the_rest_of_an_open_loop_begins_with_thinking(self):
         view = View.of(talk(*TURNS, "user:go", *("think:hm", *READ[:2], *READ[:2]) * 12))
         edit = fold(view)
 
@@ -208,7 +208,7 @@ class TestWhich:
             assert steps(after, trigger=trigger) == []
 
     @pytest.mark.parametrize("item", ["pinned user:never lose this", "pinned call:Read p.py", "locked user:fixed"])
-    def test_what_is_pinned_or_locked_is_carried(self, item):
+    def test_pinned_or_locked_items_are_carried(self, item):
         lines = (*TURNS[:8], item, *(("result:50",) if "call" in item else ()), "say:ok", *TURNS[8:], "user:next")
         view = View.of(talk(*lines))
         edit = fold(view)
@@ -354,7 +354,7 @@ class TestAsking:
         assert again.last != ask.last
 
     @pytest.mark.parametrize("why", ["overflow", "cut", "too long"])
-    def test_what_was_too_much_is_asked_in_parts(self, why):
+    def test_a_question_that_is_too_large_is_asked_in_parts(self, why):
         (ask,) = steps(self.view, compaction=self.asks)
         answers = answered(ask, failed=why)
         parts = steps(self.view, compaction=self.asks._replace(answers=answers))

@@ -32,7 +32,7 @@ def test_its_rule_is_named(case):
 
 
 @each_mended
-def test_it_passes_once_hardened_and_the_original_stays(case):
+def test_it_is_valid_after_repair_and_the_original_stays(case):
     stored = json.dumps(case.body)
     body = json.loads(stored)
 
@@ -46,14 +46,14 @@ def test_it_passes_once_hardened_and_the_original_stays(case):
 
 
 @each_mended
-def test_hardening_twice_is_hardening_once(case):
+def test_repairing_twice_equals_repairing_once(case):
     fixed, _ = repair(WIRES[case.wire], case.body)
     assert repair(WIRES[case.wire], fixed) == (fixed, ())
     assert repair(WIRES[case.wire], copy.deepcopy(case.body))[0] == fixed
 
 
 @pytest.mark.parametrize("case", [case for case in ALL if case.refused], ids=lambda case: case.name)
-def test_what_cannot_be_repaired_is_refused_with_path_and_rule(case):
+def test_an_irreparable_request_is_refused_with_path_and_rule(case):
     with pytest.raises(BadRequest) as refusal:
         repair(WIRES[case.wire], case.body)
     assert refusal.value.path
@@ -61,7 +61,7 @@ def test_what_cannot_be_repaired_is_refused_with_path_and_rule(case):
 
 
 @pytest.mark.parametrize("case", [case for case in ALL if not case.rules], ids=lambda case: case.name)
-def test_what_only_a_beta_header_decides_passes_untouched(case):
+def test_content_that_only_a_beta_header_decides_passes_unchanged(case):
     assert repair(WIRES[case.wire], case.body)[0] is case.body
 
 
@@ -70,7 +70,7 @@ def test_the_corpus_is_large_and_has_no_doubles():
     assert len({(case.wire, case.name) for case in ALL}) == len(ALL)
 
 
-def test_every_process_repairs_alike():
+def test_every_process_makes_the_same_repair():
     """Cached prefixes are shared between processes, whatever their hash seed."""
     program = "from poison.test_corpus import digest; print(digest())"
     root = Path(__file__).resolve().parents[2]

@@ -91,7 +91,7 @@ def test_only_the_eight_tools_are_cleared():
     assert changed(context("claude-code").prepare(body(messages)), messages) == set()
 
 
-def test_where_content_cannot_be_kept_nothing_is_cleared():
+def test_when_content_cannot_be_saved_nothing_is_cleared():
     """Departs from R143 and R253 on purpose."""
     messages = history([10_000] * 10, 150_000)
 
@@ -101,7 +101,7 @@ def test_where_content_cannot_be_kept_nothing_is_cleared():
     assert any("no space left" in note for note in ready.report.notes)
 
 
-def test_what_was_cleared_stays_cleared_and_is_not_cleared_twice():
+def test_cleared_content_stays_cleared_and_is_not_cleared_twice():
     """R146, R276."""
     ctx = context("claude-code")
     messages = history([10_000] * 10, 150_000)

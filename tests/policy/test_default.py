@@ -125,7 +125,7 @@ def test_a_batch_makes_room_for_the_largest_result_or_for_a_share_of_what_there_
     assert small.least == int(0.3 * (small.auto - small.low))
 
 
-def test_where_the_reply_leaves_room_its_reservation_is_kept():
+def test_when_the_reply_leaves_room_its_reservation_is_kept():
     assert levels(200_000, RESERVED, 40_000).blocking == 168_000
     assert levels(64_000, RESERVED, 20_000).blocking == 32_000
 
@@ -136,7 +136,7 @@ def test_a_reservation_of_more_than_half_the_window_gets_a_quarter():
     assert levels(60_000, 30_000, 0).blocking == 30_000
 
 
-def test_where_prompt_and_reservation_fill_the_window_the_conversation_gets_a_quarter():
+def test_when_prompt_and_reservation_fill_the_window_the_conversation_gets_a_quarter():
     assert levels(64_000, RESERVED, 40_000).blocking == 56_000
 
 
@@ -191,7 +191,7 @@ class TestBatchesThatFreeLittle:
     def test_are_made_at_the_hard_level(self):
         assert self.planned(least=1_000, hard=1).edits
 
-    def test_are_made_where_the_prefix_is_cold_anyway(self):
+    def test_are_made_when_the_prefix_is_cold_anyway(self):
         assert self.planned(least=1_000, hard=10**6, cached_entries=0).edits
 
     def test_do_not_wait_when_a_model_is_asked_for_more(self):

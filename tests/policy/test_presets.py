@@ -99,7 +99,7 @@ def test_fit_gives_a_valid_request_under_every_policy(name, window):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_cannot_fit_is_refused_with_what_it_is_made_of_and_what_would_help(name):
+def test_a_request_that_cannot_fit_is_refused_with_its_parts_and_what_would_help(name):
     with pytest.raises(WontFit) as refused:
         fit(body([user("word " * 40_000)]), window=8_192, policy=name)
 
@@ -126,7 +126,7 @@ def test_when_the_newest_messages_are_too_large_they_are_reduced_too(name, last)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_if_nothing_can_be_kept_nothing_is_taken_out(name):
+def test_if_nothing_can_be_saved_nothing_is_removed(name):
     """In any preset: where the store refuses, the request goes out whole."""
     clock = Clock()
     messages = [*session(30, 400), said("ok"), user("next")]

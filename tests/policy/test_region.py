@@ -76,7 +76,7 @@ def test_when_the_compactor_fails_the_oldest_messages_are_replaced_by_the_agents
     assert {f"t{n}" for n in (7, 8, 9)} <= results(ready).keys()
 
 
-def test_between_soft_and_hard_nothing_is_lost_where_the_compactor_fails():
+def test_between_soft_and_hard_nothing_is_lost_when_the_compactor_fails():
     ready = context("region", summarizer=broken).prepare(body(history(170_000)))
 
     assert ready.report.level == "auto"
@@ -111,7 +111,7 @@ def test_the_largest_regions_are_summarized_in_place_until_the_window_is_half_fu
     assert ctx.prepare(body(messages)).report.edits == ()
 
 
-def test_where_nothing_can_be_taken_out_it_says_so():
+def test_when_nothing_can_be_removed_it_says_so():
     """R198, R258."""
     with pytest.raises(WontFit) as refused:
         context("region", window=4_096).prepare(body([user("w" * 20_000)]))

@@ -83,7 +83,7 @@ def test_the_newest_messages_stay_even_if_that_is_not_enough():
     assert all(tail)
 
 
-def test_what_was_pruned_is_kept(tmp_path):
+def test_pruned_content_is_saved(tmp_path):
     messages = talk(160_000, 81)
     context("sage", store=tmp_path, session="s").prepare(body(messages))
 

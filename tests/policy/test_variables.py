@@ -74,7 +74,7 @@ def test_without_microcompact_only_that_is_off():
     assert policy.last_resort == preset("claude-code").last_resort
 
 
-def test_without_compact_nothing_is_taken_out_of_history():
+def test_without_compact_nothing_is_removed_from_history():
     """R063: what arrives too large still goes to disk."""
     policy, _ = apply_variables(preset("claude-code"), {"DISABLE_COMPACT": "yes"})
 

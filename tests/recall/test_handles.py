@@ -25,7 +25,7 @@ def test_an_items_handles_are_its_full_id_its_hash_and_its_first_eight_digits(ke
     "handle",
     ["", "e1-", "deadbeef", "e1-00000000000000000000-0", "abc", "DEADBEEF", "passwd", "/etc/passwd", "../s.jsonl", "s.jsonl"],
 )  # fmt: skip
-def test_what_no_session_recorded_is_refused(kept, handle):
+def test_a_handle_that_no_session_recorded_is_refused(kept, handle):
     log, store = kept
     record(log, TALK["anthropic"])
 

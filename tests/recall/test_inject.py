@@ -87,7 +87,7 @@ def test_beside_the_clients_own_calls_the_answer_is_sent_with_its_results(wire):
         assert str(calls).count("toolu_") == 2, "in the same message"
 
 
-def test_it_is_there_in_another_process_and_gone_after_undo(tmp_path):
+def test_it_is_present_in_another_process_and_absent_after_undo(tmp_path):
     clock = Clock()
     ctx = context(store=tmp_path, clock=clock)
     request = body("anthropic")

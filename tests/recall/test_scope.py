@@ -47,7 +47,7 @@ def _ids(log):
     return [id for one in log.read().records for id in one.get("ebbids") or ()]
 
 
-def test_a_stored_result_opens_where_an_edit_that_holds_names_it(kept):
+def test_a_stored_result_opens_when_an_active_edit_names_it(kept):
     log, store = kept
     (path,) = branches(log, [{"role": "assistant", "content": "well"}])
     log.save_blob("t1.txt", "the crates of quinces")
@@ -119,7 +119,7 @@ def test_a_context_of_one_conversation_answers_for_its_last_request():
         context(scope="all")
 
 
-def test_what_left_a_conversation_is_open_to_it(tmp_path):
+def test_content_removed_from_a_conversation_can_be_read_in_it(tmp_path):
     """Also under the path that a stub names."""
     ctx = context(store=tmp_path, policy=EARLY, scope="conversation")
     messages = loop(24)

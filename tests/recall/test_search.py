@@ -84,7 +84,7 @@ def test_only_what_is_new_is_read_again(store):
     assert [position.offset for position in asked] == [log.read().position.offset]
 
 
-def test_a_text_that_was_taken_out_is_read_by_the_path_and_the_name_that_its_stub_gives(tmp_path):
+def test_removed_text_is_read_by_the_path_and_the_name_in_its_stub(tmp_path):
     ctx = context(store=tmp_path)
     messages = loop(24)
     run(ctx, messages)
@@ -139,7 +139,7 @@ def test_half_of_a_surrogate_pair_is_returned_unchanged(kept):
     assert recall.read(recall.search("odd")[0].handle).text == "odd \ud83d half"
 
 
-def test_what_recall_itself_returned_is_not_found_again(kept):
+def test_recalls_own_answers_are_not_found_again(kept):
     log, store = kept
     quoted = [use("r1", RECALL_TOOLS[0], query="parse_header"), got("r1", "quoted: def parse_header(line)")]
     items = record(log, [*TALK["anthropic"], *quoted])

@@ -31,7 +31,7 @@ def test_the_first_request_is_written_and_the_next_reads_it():
     assert provider.send(prefix((1, 500), (2, 300)), 10.0) == bill(read=2_500, written=300)
 
 
-def test_what_is_too_short_is_neither_written_nor_read():
+def test_a_prefix_that_is_too_short_is_neither_written_nor_read():
     provider = Provider(model=CLAUDE)
     short = prefix((1, 23), system=1_000)
 

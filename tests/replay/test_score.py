@@ -38,7 +38,7 @@ def test_a_name_counts_if_it_was_last_seen_more_than_ten_calls_before():
     assert names_used_by_call(talk(NEEDED, "see harbour_gauge", between=MIN_AGE))[-1] == frozenset()
 
 
-def test_a_name_that_was_never_said_before_is_nothing_to_keep():
+def test_a_name_that_was_never_mentioned_before_need_not_be_kept():
     assert names_used_by_call(talk("nothing", "see harbour_gauge", between=14))[-1] == frozenset()
 
 
@@ -48,7 +48,7 @@ def test_a_name_seen_again_since_then_does_not_count():
     assert names_used_by_call(growing(user(NEEDED), *small, said("see harbour_gauge")))[-1] == frozenset()
 
 
-def test_after_a_rewind_what_was_said_on_the_other_branch_was_not_seen():
+def test_after_a_rewind_the_other_branch_was_not_seen():
     """The user went back to the second message: what the branch in between told is not known there."""
     start = [user(NEEDED)]
     branch = [
@@ -70,7 +70,7 @@ def test_raw_has_everything():
     assert (found.breaks, found.invalid, found.over, found.shrunk) == (0, 0, 0, 0)
 
 
-def test_what_an_arm_took_out_is_not_available():
+def test_what_an_arm_removed_is_not_available():
     found = score(talk(NEEDED, "see harbour_gauge"), Sending(first_becomes("[gone]")))
 
     assert (found.used, found.available, found.in_context) == (1, 0, 0)
@@ -157,7 +157,7 @@ def test_an_answer_is_searched_for_before_it_is_recorded():
     assert {known for known, _ in arm.queries} == {12}
 
 
-def test_nothing_is_searched_where_recall_is_off():
+def test_nothing_is_searched_when_recall_is_off():
     arm = Sending(first_becomes("[gone]"), found=lambda query: "harbour_gauge")
 
     assert score(talk(NEEDED, "see harbour_gauge"), arm, recalls=False).recoverable == 0
@@ -191,7 +191,7 @@ def test_the_bill_is_the_providers_sum_over_all_calls():
     assert found.peak == tokens[-1]
 
 
-def test_what_an_arm_asks_a_model_is_billed_to_it_input_and_output():
+def test_questions_of_an_arm_to_a_model_are_billed_to_it_input_and_output():
     work = growing(user("go"), said("ok"))
     plain, dear = score(work, RawContender(None)), score(work, Sending(list, asked=(asking("sum it up", 500),)))
     aside = 2_000 + work.messages.tokens(user("sum it up"))

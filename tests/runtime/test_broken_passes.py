@@ -76,7 +76,7 @@ def test_a_pass_that_breaks_is_left_out_and_the_others_run(broken, stage):
     assert [event.fields["by"] for event in events if event.kind == "pass_failed"] == [name]
 
 
-def test_what_is_over_the_window_without_the_pass_is_refused_and_the_pass_is_named():
+def test_a_request_over_the_window_without_the_pass_is_refused_and_the_pass_is_named():
     ctx = Context(window=WINDOW, policy=policy(pressure=(raises_at_once,), folds=(), last_resort=()))
 
     with pytest.raises(ebbtide.WontFit, match="raises_at_once was left out: ValueError: a bug"):

@@ -180,7 +180,7 @@ class TestUndo:
 
 
 class TestStore:
-    def test_what_left_can_be_read_back_byte_for_byte(self, tmp_path):
+    def test_removed_content_can_be_read_back_byte_for_byte(self, tmp_path):
         ctx = context(store=tmp_path)
         big = [*loop(3), call(50), result(50, 3000), call(51), result(51, 2)]
         out = run(ctx, big)[-1]
@@ -340,7 +340,7 @@ class TestFit:
         assert "not kept" in text
         assert "tool-results" not in text
 
-    def test_what_cannot_fit_is_refused_with_what_it_is_made_of(self):
+    def test_a_request_that_cannot_fit_is_refused_with_its_parts(self):
         huge = {"role": "user", "content": "word " * 50_000}
 
         with pytest.raises(WontFit) as refused:

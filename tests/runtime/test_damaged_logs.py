@@ -43,7 +43,7 @@ def test_a_damaged_compaction_record_does_not_prevent_another_compaction(tmp_pat
     assert ready.report.tokens_after <= WINDOW
 
 
-def test_a_request_over_the_window_is_refused_where_another_holds_the_log(tmp_path):
+def test_a_request_over_the_window_is_refused_when_another_process_holds_the_log(tmp_path):
     requests, walk = lived(tmp_path, 2)
     holder = DirectoryStore(tmp_path, fs=Quick()).open("default", now=1.0)
     taken, done = threading.Event(), threading.Event()

@@ -108,7 +108,7 @@ def test_a_session_accepts_or_refuses_every_odd_request_and_continues(values):
     assert [one for one in told if one] == []
 
 
-def test_as_bytes_every_odd_request_is_taken_or_refused():
+def test_as_bytes_every_odd_request_is_accepted_or_refused():
     told = []
     for n, odd in enumerate(odd_requests({**JSON, "abyss": nested(400)})):
         if n % EVERY == 0:

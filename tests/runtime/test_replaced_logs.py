@@ -79,7 +79,7 @@ def test_it_continues_within_the_window_and_every_stub_names_an_existing_file(va
     assert opened(tmp_path, clock).prepare(body(LONG)).report.tokens_after <= WINDOW
 
 
-def test_recording_an_answer_after_the_log_is_gone_leaves_a_log_that_makes_sense(tmp_path):
+def test_recording_an_answer_after_the_log_was_deleted_leaves_a_valid_log(tmp_path):
     ctx = opened(tmp_path)
     walk(ctx, 1, 21)
     ready = ctx.prepare(body(LONG[:21]))

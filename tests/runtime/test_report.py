@@ -36,7 +36,7 @@ def sent(ctx, clock, ask):
 
 
 @pytest.mark.parametrize("window", [30_000, 10**9])
-def test_a_report_asked_at_the_end_says_what_it_said_at_once(window):
+def test_a_report_read_at_the_end_equals_one_read_at_once(window):
     clocks, early = (Clock(), Clock()), []
     sent(context(window=window, clock=clocks[0]), clocks[0], lambda report: early.append(told(report)))
     late = [told(report) for report in sent(context(window=window, clock=clocks[1]), clocks[1], lambda report: None)]
@@ -70,7 +70,7 @@ def test_a_pass_finds_every_part_of_the_situation_and_all_of_it_can_be_replaced(
         _ = later.nothing
 
 
-def test_what_is_warm_ends_where_an_edit_begins():
+def test_the_cached_prefix_ends_where_an_edit_begins():
     clock = Clock()
     reports = sent(context(clock=clock), clock, lambda report: None)
     acting = [n for n, report in enumerate(reports) if report.edits and reports[n - 1].warm]

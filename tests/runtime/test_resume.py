@@ -38,7 +38,7 @@ def lived(store):
     return ctx
 
 
-def test_what_a_session_knows_is_what_its_log_says():
+def test_a_sessions_state_is_what_its_log_says():
     """A session makes its own turns into state without reading them back."""
     store = MemoryStore()
     ctx = context(store=store, marks=True)
@@ -96,7 +96,7 @@ def test_records_written_by_others_while_waiting_for_the_lock_are_not_missed(tmp
     assert replan(busy.read().records, {"early": EARLY})[1] == []
 
 
-def test_what_another_process_took_out_and_pinned_is_known_once_an_answer_was_recorded(tmp_path):
+def test_what_another_process_removed_and_pinned_is_known_once_an_answer_was_recorded(tmp_path):
     """Recording reads what others did, and the next request finds nothing new in the log."""
     store, messages = DirectoryStore(tmp_path, fs=Quick()), loop(14)
     ours, theirs = context(store=store), context(store=store)
@@ -198,7 +198,7 @@ class Unlucky(Quick):
         return self.now
 
 
-def test_what_was_never_written_is_not_remembered(tmp_path):
+def test_records_that_were_never_written_are_not_remembered(tmp_path):
     """A process that sent a request without the lock knows of a turn that the log does not have."""
     files = Unlucky()
     ctx = context(store=DirectoryStore(tmp_path, fs=files), window=10_000_000)
@@ -210,7 +210,7 @@ def test_what_was_never_written_is_not_remembered(tmp_path):
     assert not list(Path(tmp_path).rglob("*.resume"))
 
 
-def test_what_others_wrote_unseen_is_not_left_out_of_a_checkpoint(tmp_path):
+def test_unseen_records_of_others_are_not_left_out_of_a_checkpoint(tmp_path):
     """A reply that is recorded while another holds the lock, and just gave it back, lands after lines unread."""
     files = Unlucky()
     ctx = context(store=DirectoryStore(tmp_path, fs=files), window=10_000_000)

@@ -229,7 +229,7 @@ FAILING = st.sampled_from([(), (), ("put",), ("commit",), ("put", "commit")])
 @pytest.mark.parametrize("policy", PRESETS)
 @nightly(300, quick=2)
 @given(data=st.data())
-def test_where_the_store_fails_nothing_is_named_that_is_not_kept(policy: str, wire: str, data: st.DataObject) -> None:
+def test_when_the_store_fails_no_stub_names_a_missing_file(policy: str, wire: str, data: st.DataObject) -> None:
     """Every request is valid all the same, and once the store is back the log has it all."""
     walk, requests = walks(wire, policy, data)
     walk.store = store = Flaky()

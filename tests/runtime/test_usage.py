@@ -82,7 +82,7 @@ def readings(prompt, **more):
 
 
 @pytest.mark.parametrize("gauge", [anchored_usage, upper_bound])
-def test_a_bill_is_doubted_where_it_is_far_below_the_estimate_or_far_above_it_and_the_window(gauge):
+def test_a_bill_is_doubted_if_it_is_far_below_the_estimate_or_far_above_it_and_the_window(gauge):
     cold = gauge(readings(10_000)._replace(anchor=None))
 
     assert gauge(readings(2_000)) == cold
@@ -97,7 +97,7 @@ def test_for_a_few_tokens_any_bill_is_believed():
     assert anchored_usage(readings(10)._replace(view=1_900)) < 100
 
 
-def test_many_small_lies_teach_no_more_than_one():
+def test_many_slightly_wrong_bills_teach_no_more_than_one():
     known = Calibration()
     for n in range(1, 200):
         known = known.observe("claude-opus-4-5", 10_000, 10_000 * 1.05**n)
@@ -105,14 +105,14 @@ def test_many_small_lies_teach_no_more_than_one():
     assert known.ratio("claude-opus-4-5") <= 4
 
 
-def test_an_output_that_no_model_can_have_said_is_not_believed():
+def test_an_output_larger_than_any_model_can_write_is_not_believed():
     assert reply_tokens(10**6, 480) == 480
     assert reply_tokens(100_000, 480) == 100_000
 
 
 @pytest.mark.parametrize("policy", ["opencode", "mini-claude"])
 @pytest.mark.parametrize("anew", [False, True], ids=["the same process", "a new one"])
-def test_what_edits_left_of_a_bill_is_known_when_the_request_is_sent_again(policy, anew):
+def test_the_rest_of_a_bill_after_edits_is_known_when_the_request_is_sent_again(policy, anew):
     """These believe the last bill. It is from before the edits, and would refuse what has just gone out."""
     store = MemoryStore()
     ctx = context(window=4_096, policy=policy, store=store)
@@ -140,7 +140,7 @@ def test_what_follows_the_edits_counts_when_no_bill_arrives():
     assert after + 200 < grown < after + 400
 
 
-def test_what_an_undo_brought_back_counts_too():
+def test_content_restored_by_an_undo_counts_too():
     ctx = context(window=8_192, policy="opencode")
     ctx.prepare(body(loop(4, lines=20)))
     ctx.record({**call(4), "usage": {"input_tokens": 7_500, "output_tokens": 100}})

@@ -25,7 +25,7 @@ def windows_written(store):
     return [record.get("window") for record in records_of(store) if record.get("kind") == "turn"]
 
 
-def test_a_window_is_written_where_it_is_another_than_the_last():
+def test_a_window_is_recorded_when_it_differs_from_the_last():
     store = MemoryStore()
     walked(store, 60_000, 1, 9)
     walked(store, 200_000, 9, 15)
@@ -47,7 +47,7 @@ def test_plans_of_several_windows_are_made_again():
     assert replan(records_of(store)) == (len(plans), [])
 
 
-def test_what_a_provider_said_about_its_window_is_written_too():
+def test_a_window_learned_from_a_provider_is_recorded_too():
     store = MemoryStore()
     ctx = walked(store, 200_000, 1, 41)
     ctx.overflowed(ValueError("prompt is too long: 41000 tokens > 30000 maximum"))

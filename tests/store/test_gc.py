@@ -249,7 +249,7 @@ class TestOpenSessions:
         gc(store, older_than=30 * DAY, now=NOW)
         assert names(store) == []
 
-    def test_a_session_of_this_process_is_kept_until_its_log_is_gone(self, store):
+    def test_a_session_of_this_process_is_kept_until_its_log_is_released(self, store):
         session(store, "old", days=40)
         kept = [store.open("old", project="/p", now=1.0) for _ in range(2)]
         for log in kept:

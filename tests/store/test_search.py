@@ -44,7 +44,7 @@ def test_a_name_is_found_whole_in_part_and_in_another_spelling(text, query):
     assert text in find_texts(build_index(*NOISE, text), query)[:1]
 
 
-def test_a_word_of_two_chinese_characters_is_not_found_where_they_only_meet_across_a_break():
+def test_a_word_of_two_chinese_characters_is_not_found_when_they_only_meet_across_a_break():
     assert find_texts(build_index("连接", "天连。接地"), "连接") == ["连接"]
 
 
@@ -60,7 +60,7 @@ def test_any_three_characters_of_a_text_that_are_a_part_of_a_name_find_it(text, 
 
 
 @given(st.text(max_size=80))
-def test_no_query_is_an_error_nor_spoils_the_next_one(query):
+def test_no_query_raises_an_error_or_spoils_the_next_one(query):
     index = build_index("some text")
 
     assert find_texts(index, query) in ([], ["some text"])

@@ -25,7 +25,7 @@ def test_an_excerpt_begins_on_the_line_of_the_match_and_marks_it():
 
 
 @given(st.text(max_size=600), st.text(min_size=1, max_size=20))
-def test_an_excerpt_is_a_bounded_piece_of_the_text_and_its_marks_lie_in_it(text, asked):
+def test_an_excerpt_is_a_bounded_piece_of_the_text_and_contains_its_highlights(text, asked):
     query = parse_query(asked)
 
     shown = build_excerpt(text, query, query.terms)

@@ -147,7 +147,7 @@ def test_only_the_wrong_sentence_of_a_line_is_removed():
         "- 用户想要修复 src/a/b.py。",
     ],
 )
-def test_words_and_other_spellings_of_what_was_said_stay(text):
+def test_words_and_other_spellings_of_known_names_stay(text):
     said = 'src/a/b.py class Session id_of "12345" {"path": "C:\\\\work\\\\a.txt"}'
 
     assert checked(f"- One.\n{text}", said).text == f"- One.\n{text}"
@@ -212,7 +212,7 @@ def test_any_answer_is_checked_without_an_error(answer, said):
 
 
 @given(st.text(alphabet="<>/sumaryni \n-.", max_size=200))
-def test_what_was_checked_once_passes_again(text):
+def test_a_checked_answer_passes_again(text):
     """Nothing is struck out of what is left: a summary is handed on from fold to fold as it is."""
     once = checked(text)
 

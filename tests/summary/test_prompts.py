@@ -123,7 +123,7 @@ TALK = talk(
 )
 
 
-def test_a_transcript_says_who_spoke_and_quotes_what():
+def test_a_transcript_says_who_spoke_and_quotes_the_text():
     text = quote_items(TALK, count=tokens)
 
     heads = [line for line in text.split("\n") if line.startswith(f"<{PART_TAG}")]

@@ -13,7 +13,7 @@ def tokens(text: str) -> int:
     return len(text) // 4
 
 
-def test_what_lasts_is_carried_on_and_what_passes_is_replaced():
+def test_lasting_sections_are_carried_on_and_passing_ones_are_replaced():
     assert merge_summaries(PRIOR, NEW, max_tokens=10_000, count=tokens) == (
         "## Intent\n- Build a parser.\n\n## Decisions\n- No cache.\n- Use  sqlite.\n- Drop Python 3.9.\n\n## Current\n- Releasing."
     )

@@ -335,7 +335,7 @@ def test_a_kept_rule_is_accepted(rule: str, request_body: Body) -> None:
     assert refusals("anthropic", request_body) == []
 
 
-def test_betas_matter_only_where_the_header_is_known() -> None:
+def test_betas_matter_only_when_the_header_is_known() -> None:
     """A61 and A62: without the header nothing is known, with it the field needs its beta."""
     compacted = body(user("a"), model({"type": "compaction", "content": "x"}, text()), user("b"), context_management={})
     beta = "compact-2026-01-12"

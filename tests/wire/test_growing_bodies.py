@@ -56,7 +56,7 @@ def test_a_list_that_changed_in_another_way_is_read_again(change):
 
 
 @pytest.mark.parametrize("bad", ["no message", {"role": "nobody", "content": "x"}, ["no", "message"], 7])
-def test_what_was_refused_was_not_said(bad):
+def test_a_refused_message_is_not_part_of_the_conversation(bad):
     reader, talk = Reader(DEFAULT), [said(0), said(1)]
     reader.read(body(talk))
     for _ in range(2):

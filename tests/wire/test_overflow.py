@@ -27,7 +27,7 @@ def test_a_real_refusal_gives_its_numbers(
 
 
 @pytest.mark.parametrize(("who", "status", "body", "used", "limit"), SEEN, ids=[one[0] for one in SEEN])
-def test_text_bytes_and_objects_read_alike(
+def test_text_bytes_and_objects_are_read_the_same_way(
     who: str, status: int | None, body: Any, used: int | None, limit: int | None
 ) -> None:
     text = body if isinstance(body, str) else body.decode() if isinstance(body, bytes) else json.dumps(body)
@@ -140,7 +140,7 @@ NOT_A_SIZE: list[tuple[str, int | None, Any]] = [
 
 
 @pytest.mark.parametrize(("who", "status", "body"), NOT_A_SIZE, ids=[one[0] for one in NOT_A_SIZE])
-def test_what_is_about_something_else_is_no_overflow(who: str, status: int | None, body: Any) -> None:
+def test_an_error_about_something_else_is_no_overflow(who: str, status: int | None, body: Any) -> None:
     assert find_overflow(status, body) is None, who
 
 
@@ -167,7 +167,7 @@ def test_a_request_that_is_echoed_is_not_the_errors_own_words(body: dict[str, An
         "prompt is too long: 2 tokens > 1 maximum",
     ],
 )
-def test_an_answer_that_speaks_of_overflow_is_none(body: Any) -> None:
+def test_an_answer_that_mentions_overflow_is_no_overflow(body: Any) -> None:
     assert find_overflow(200, body) is None
 
 
@@ -209,7 +209,7 @@ def test_an_sdk_error_is_read_from_its_body() -> None:
     assert find_overflow_in_error(error) == Overflow(used=9, limit=8, over=1, provider="openai")
 
 
-def test_an_sdk_error_is_read_from_its_words_where_it_has_no_body() -> None:
+def test_an_sdk_error_is_read_from_its_message_when_it_has_no_body() -> None:
     error = StatusError("Error code: 400 - prompt is too long: 9 tokens > 8 maximum", 400, None)
 
     assert find_overflow_in_error(error) == Overflow(used=9, limit=8, over=1, provider="anthropic")
@@ -278,7 +278,9 @@ JSON = st.recursive(
     st.none() | st.integers() | st.sampled_from([400, 413, 422, 500]),
     st.dictionaries(st.sampled_from(["error", "message", "raw"]), JSON) | st.text() | st.binary(),
 )
-def test_what_no_provider_says_is_no_overflow_but_for_the_status_that_means_one(status: int | None, body: Any) -> None:
+def test_an_unknown_wording_is_no_overflow_except_under_the_status_that_means_one(
+    status: int | None, body: Any
+) -> None:
     """And nothing that a server says is an exception."""
     bytes_alone = Overflow(used=None, limit=None, provider="http", unit="bytes")
 

@@ -103,7 +103,7 @@ def test_a_rewritten_result_keeps_its_place_and_pairing(wire):
     assert [(i.role, i.kind, i.call_id) for i in again.items] == [(i.role, i.kind, i.call_id) for i in request.items]
 
 
-def test_a_rewritten_result_stays_an_error_where_it_was_one():
+def test_a_rewritten_error_result_stays_an_error():
     request = read(ANTHROPIC)
 
     written = write_messages(request, rewrite(request, 0, "[cleared]"))
@@ -206,7 +206,7 @@ def test_a_rewound_conversation_gets_the_ids_of_a_fresh_reading(wire):
     assert [item.id for item in reader.read(rewound).items] == [item.id for item in read(rewound).items]
 
 
-def test_what_the_server_keeps_is_named():
+def test_the_reason_for_server_side_history_is_named():
     assert "previous_response_id" in read({**RESPONSES, "previous_response_id": "resp_1"}).partial_history_reason
     assert not read(RESPONSES).partial_history_reason
     thread = {"thread": {"type": "continue", "previous_message_id": "msg_1"}}

@@ -87,5 +87,5 @@ def test_an_answer_is_read_for_its_words_and_how_it_ended(name: str, answer: Bod
 @pytest.mark.parametrize(
     "answer", [{}, {"error": "x"}, {"choices": None, "content": 3, "output": [None, {"content": 1}]}]
 )
-def test_what_is_no_answer_ends_in_nothing(name: str, answer: Body) -> None:
+def test_an_unusable_answer_gives_nothing(name: str, answer: Body) -> None:
     assert read_answer(WIRES[name], answer) == TextAnswer(text="", stopped="other", usage=None)

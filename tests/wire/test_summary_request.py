@@ -160,7 +160,7 @@ def test_anthropic_takes_the_question_into_the_last_user_message() -> None:
         ),
     ],
 )  # fmt: skip
-def test_anthropic_is_cut_back_to_where_the_user_may_speak(tail: list[Body]) -> None:
+def test_anthropic_is_cut_back_to_a_place_where_the_user_may_speak(tail: list[Body]) -> None:
     made = asked("anthropic", claude(USER, *tail, model="claude-opus-4-8"))
 
     assert [message["role"] for message in made["messages"]] == ["user"]
@@ -221,7 +221,7 @@ def test_a_bare_string_is_one_user_message() -> None:
         ("openai_chat", gpt({"role": "assistant", "tool_calls": [{"id": "a"}]})),
     ],
 )
-def test_where_no_question_can_be_put_there_is_none(name: str, body: Body) -> None:
+def test_no_summary_request_is_built_when_no_question_can_be_added(name: str, body: Body) -> None:
     assert summary_on_prefix(WIRES[name], body, PROMPT, CAP) is None
 
 

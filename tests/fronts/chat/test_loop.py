@@ -286,7 +286,7 @@ def test_a_file_that_a_command_changed_is_reported_with_the_next_request(tmp_pat
     assert "after you last saw them" in str(upstream.requests[2].parsed["messages"][-1])
 
 
-def test_an_unfinished_list_is_brought_to_mind_when_the_person_speaks(tmp_path):
+def test_the_model_is_reminded_of_an_unfinished_list_when_the_person_writes(tmp_path):
     rows = [{"content": "mend the gauge", "status": "in_progress"}]
     with Upstream([[Use("todo", {"todos": rows})], "Listed.", "On it."]) as upstream:
         agent = Stage(tmp_path, upstream).chat().agent
@@ -333,7 +333,7 @@ def test_a_sub_agent_that_fails_is_a_failed_result(tmp_path):
     assert kinds(events)[-1] == "ReplyEnd"
 
 
-def test_who_does_not_wait_for_a_summary_gets_the_facts(tmp_path):
+def test_a_person_who_does_not_wait_for_a_summary_gets_the_facts(tmp_path):
     reads = [[Use("bash", {"command": f"seq {n}000 {n}200"})] for n in range(6)]
     with Upstream([*reads, "Done."]) as upstream:
         chat = Stage(tmp_path, upstream).chat()

@@ -42,7 +42,7 @@ def test_files_inside_are_free_and_all_else_asks(need, ruling):
     assert decide(need, RULES, "build")[0] == ruling
 
 
-def test_plan_mode_changes_nothing_even_where_everything_was_allowed():
+def test_plan_mode_changes_nothing_even_when_everything_was_allowed():
     rules = Rules(root=ROOT, allow_all=True)
 
     assert decide(file("/home/ada/app/a.py", "write"), rules, "plan")[0] == "deny"
@@ -182,7 +182,7 @@ def test_our_own_settings_ask_even_inside_the_workspace(tmp_path):
     assert decide(file(f"{home}/.config/other", "write"), rules, "build")[0] == "allow"
 
 
-def test_a_link_is_judged_by_where_it_leads(tmp_path):
+def test_a_link_is_judged_by_its_target(tmp_path):
     root, outside = tmp_path / "app", tmp_path / "secret"
     (root / "sub").mkdir(parents=True)
     outside.mkdir()

@@ -195,7 +195,7 @@ def test_sessions_are_found_by_the_beginning_of_their_id(tmp_path):
             find_session(store, project, wrong)
 
 
-def test_a_session_in_which_nothing_was_said_leaves_no_trace(tmp_path):
+def test_an_empty_session_leaves_no_trace(tmp_path):
     with Upstream(["One."]) as upstream:
         stage = Stage(tmp_path, upstream)
         list(stage.chat("20260101-said").agent.run_turn("Go."))
@@ -205,7 +205,7 @@ def test_a_session_in_which_nothing_was_said_leaves_no_trace(tmp_path):
         assert find_session(store, project, "").session == "20260101-said"
 
 
-def test_sessions_of_other_programs_are_neither_listed_nor_taken_over(tmp_path):
+def test_sessions_of_other_programs_are_neither_listed_nor_resumed(tmp_path):
     with Upstream([]) as upstream:
         stage = Stage(tmp_path, upstream)
         other = Context(store=stage.setup().store, session="nightly", project=stage.setup().project)

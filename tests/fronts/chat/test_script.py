@@ -51,7 +51,7 @@ def test_json_has_answer_usage_edits_and_cost(place, capsys):
     assert told["model"] == "claude-sonnet-5"
 
 
-def test_in_a_script_what_was_not_allowed_is_refused_and_said(place, capsys):
+def test_in_a_script_what_was_not_allowed_is_refused_and_reported(place, capsys):
     with Upstream([[Use("bash", {"command": "touch made"})], "I may not."]) as upstream:
         assert chat(upstream, "-p", "Go.") == 0
 
@@ -170,7 +170,7 @@ def test_a_provider_refusal_is_one_line_and_exit_code_1(place, capsys):
     assert told.err == "ebb: the provider refused (401): invalid x-api-key; check the key\n"
 
 
-def test_what_cannot_fit_is_exit_code_3(place, capsys):
+def test_a_request_that_cannot_fit_is_exit_code_3(place, capsys):
     with Upstream(["Hi."]) as upstream:
         assert chat(upstream, "-p", "Hi.", "--window", "600") == 3
 

@@ -221,7 +221,7 @@ def test_text_entered_while_the_agent_prints_is_taken_as_typed(place):
         terminal.shows("LEFT 0")
 
 
-def test_enter_on_an_empty_line_tries_again_what_failed_and_is_nothing_otherwise(place):
+def test_enter_on_an_empty_line_retries_what_failed_and_does_nothing_otherwise(place):
     """Also where the very first request failed; and who says `y` with Enter has not asked for anything more."""
     turns = iter([Failure(status=400, message="no tide")])
 

@@ -114,7 +114,7 @@ def test_write_makes_folders_and_a_known_file_may_be_replaced(state):
     assert not list(state.root.glob("**/.ebb-*"))
 
 
-def test_what_was_not_read_or_changed_since_is_not_overwritten(state):
+def test_a_file_that_was_not_read_or_has_changed_since_is_not_overwritten(state):
     target = state.root / "a.py"
     target.write_text("theirs\n")
 

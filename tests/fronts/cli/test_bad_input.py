@@ -144,7 +144,7 @@ def strange(tmp_path):
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", NO_FILE)
 @pytest.mark.parametrize("words", READERS, ids=lambda words: words[0])
-def test_what_is_no_file_is_refused_at_once_by_whatever_command_reads_it(ebb, strange, words, name):
+def test_a_path_that_is_no_file_is_refused_at_once_by_every_command_that_reads_one(ebb, strange, words, name):
     ran = ebb(*words, strange(name))
 
     assert ran.code == 2
@@ -206,7 +206,7 @@ def test_the_doctor_reports_such_a_store_and_continues(ebb, strange, name):
 @pytest.mark.parametrize(
     "words", [["report", "--example", "--html"], ["replay", "--example", "--plot"]], ids=lambda words: words[0]
 )
-def test_what_cannot_be_written_is_bad_input(ebb, strange, words, name):
+def test_an_unwritable_path_is_bad_input(ebb, strange, words, name):
     ran = ebb(*words, strange(name) + ".png")
 
     assert ran.code == 2
@@ -248,7 +248,7 @@ def test_a_folder_is_answered_with_a_request_for_a_file(ebb, tmp_path):
     assert "sessions is a folder, and not one of OpenCode's" in ebb("context", "sessions").err
 
 
-def test_who_waits_for_a_request_at_a_terminal_says_so():
+def test_waiting_for_a_request_at_a_terminal_is_announced():
     leader, follower = pty.openpty()
     os.write(leader, b"\x04")
 

@@ -102,7 +102,7 @@ def test_the_last_bill_is_found_before_a_result_that_fills_the_end(claude):
 
 @pytest.mark.parametrize("name", ["last", THIRD, "9a2b"])
 @pytest.mark.parametrize("command", ["context", "explain"])
-def test_a_session_is_taken_by_its_id_a_beginning_of_it_or_as_the_last(ebb, claude, command, name):
+def test_a_session_is_chosen_by_its_id_its_beginning_or_as_the_last(ebb, claude, command, name):
     assert ebb(command, "--claude", name).code == 0
 
 
@@ -122,7 +122,7 @@ def test_replay_takes_them_too(ebb, claude):
 
 
 @pytest.mark.parametrize("command", [["context", "--claude"], ["replay"]])
-def test_two_that_begin_alike_are_both_named(ebb, claude, command):
+def test_two_sessions_that_begin_alike_are_both_named(ebb, claude, command):
     ran = ebb(*command, "4f1c")
 
     assert ran.code == 2

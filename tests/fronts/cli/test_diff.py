@@ -20,7 +20,7 @@ def test_the_diff_is_difflibs_and_any_part_of_it_can_be_computed_alone(before, a
     assert list(_rows(runs, start, start + more)) == whole[start : start + more]
 
 
-def test_what_is_popular_among_many_lines_is_matched_as_difflib_does():
+def test_popular_lines_are_matched_as_difflib_does():
     """From two hundred lines on difflib passes over those that occur often."""
     after = [f"{n % 7}" if n % 3 else f"line {n}" for n in range(240)]
     before = [f"gone {n}" if n % 4 else after[n % 240] for n in range(2_000)]

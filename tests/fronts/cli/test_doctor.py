@@ -46,7 +46,7 @@ def test_for_people_each_line_says_ok_warn_or_fail_and_warnings_what_to_do(ebb):
         assert not line.startswith("  warn") or after.strip().startswith("→")
 
 
-def test_keys_are_said_to_be_there_and_never_shown(ebb, doctor, monkeypatch):
+def test_keys_are_reported_as_present_and_never_shown(ebb, doctor, monkeypatch):
     assert doctor()[1]["keys", "keys"]["state"] == "warn"
 
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-very-secret")
@@ -148,7 +148,7 @@ def test_an_index_is_counted_and_a_damaged_one_is_a_warning(doctor, tmp_path):
     assert "delete it" in found["next"]
 
 
-def test_a_model_is_priced_or_said_to_be_unknown(doctor):
+def test_a_model_is_priced_or_reported_as_unknown(doctor):
     _, found = doctor("--model", "claude-sonnet-5")
     assert "$" in found["prices", "claude-sonnet-5"]["told"]
 

@@ -35,7 +35,7 @@ def test_the_real_program_in_a_pipe():
     assert len(ran.stdout) < len(json.dumps(request()))
 
 
-def test_what_does_not_fit_is_made_to(ebb, tmp_path):
+def test_a_request_that_does_not_fit_is_made_to_fit(ebb, tmp_path):
     ran = ebb("fit", written(tmp_path / "r.json", request()), *PRESSED)
 
     assert ran.code == 0
@@ -43,7 +43,7 @@ def test_what_does_not_fit_is_made_to(ebb, tmp_path):
     assert ran.json["messages"][0]["content"] == "fix the gauge"
 
 
-def test_what_cannot_fit_is_exit_code_3_and_says_what_it_is_made_of(ebb, tmp_path):
+def test_a_request_that_cannot_fit_is_exit_code_3_and_says_what_it_consists_of(ebb, tmp_path):
     huge = {"model": "claude-opus-4-5", "max_tokens": 10, "system": "word " * 9000, "messages": request(1)["messages"]}
 
     ran = ebb("fit", written(tmp_path / "r.json", huge), "--window", "4k")
@@ -52,7 +52,7 @@ def test_what_cannot_fit_is_exit_code_3_and_says_what_it_is_made_of(ebb, tmp_pat
     assert "system" in ran.err
 
 
-def test_where_nothing_can_be_kept_what_is_too_large_is_not_given_out(ebb, tmp_path):
+def test_when_nothing_can_be_saved_a_request_that_is_too_large_is_not_printed(ebb, tmp_path):
     path = written(tmp_path / "r.json", request())
     in_the_way = tmp_path / "projects" / "_" / "busy.lock"
     in_the_way.mkdir(parents=True)
@@ -197,7 +197,7 @@ class TestLarge:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder that not even root can write to")
-def test_where_a_session_cannot_be_written_the_disk_is_named(ebb, tmp_path):
+def test_when_a_session_cannot_be_written_the_disk_is_named(ebb, tmp_path):
     fits, large = (written(tmp_path / f"{n}.json", request(n)) for n in (2, 24))
 
     kept = ebb("fit", fits, "--session", "s", "--store", "/proc/nope")

@@ -87,7 +87,7 @@ class TestExplain:
         assert first["net"] == pytest.approx(sum(edit["worth"] for edit in first["edits"]), abs=1)
         assert told["savings"]["saved"] == pytest.approx(sum(batch["net"] for batch in told["batches"]), abs=5)
 
-    def test_where_nothing_left_it_says_so(self, ebb, tmp_path):
+    def test_when_nothing_was_removed_it_says_so(self, ebb, tmp_path):
         assert "Nothing was removed, in 1 request." in ebb("explain", written(tmp_path / "r.json", request(1))).text
 
     def test_requests_that_did_not_fit_are_reported_and_the_replay_continues(self, ebb, tmp_path):
@@ -167,7 +167,7 @@ class TestShow:
         assert re.search(r"^result of Read · \d+ tokens · ~ by clear_results: ", ran.text, re.MULTILINE)
         assert "the gauge is fixed" in ran.text
 
-    def test_raw_has_nothing_taken_out(self, ebb, tmp_path):
+    def test_raw_shows_the_originals(self, ebb, tmp_path):
         messages = stored(tmp_path)
 
         texts = [one["text"] for one in ebb("show", "nightly", "--raw", "--json").json]

@@ -94,7 +94,7 @@ def test_options_are_grouped(ebb):
         (["context", "--example", "--claude"], "not both"),
     ],
 )
-def test_what_is_nearly_right_is_answered_with_what_is(ebb, words, said):
+def test_a_near_miss_is_answered_with_the_right_name(ebb, words, said):
     ran = ebb(*words)
 
     assert ran.code == 2
@@ -103,7 +103,7 @@ def test_what_is_nearly_right_is_answered_with_what_is(ebb, words, said):
 
 
 @pytest.mark.parametrize("words", [("explain", "--model"), ("context", "--token"), ("frobnicate",)])
-def test_what_is_near_to_nothing_is_answered_without_a_guess(ebb, words):
+def test_an_unknown_name_is_answered_without_a_guess(ebb, words):
     """`--` is no likeness: `--model` is not nearly `--help`."""
     ran = ebb(*words)
 

@@ -196,7 +196,7 @@ class TestCollect:
         assert ebb("gc", "--older-than", "30d", "--json").json["sessions"]
         assert [one["session"] for one in ebb("sessions", "--json").json] == ["new"]
 
-    def test_what_is_younger_stays(self, ebb, old):
+    def test_younger_sessions_stay(self, ebb, old):
         assert ebb("gc", "--older-than", "50d", "--json").json["sessions"] == []
 
     def test_the_oldest_are_removed_until_the_store_is_small_enough(self, ebb, old):

@@ -133,7 +133,7 @@ def read_until(leader, words):
 @pytest.mark.parametrize(
     "words", [["--speed", "0"], ["--speed", "nan"], ["--window", "many"], ["--speed", "2", "--no-wait"]]
 )
-def test_what_makes_no_sense_is_refused(words, capfd):
+def test_senseless_options_are_refused(words, capfd):
     assert main(["demo", *words]) == 2
     assert words[0] in capfd.readouterr().err
 

@@ -134,7 +134,7 @@ def test_a_port_in_use_is_reported(capsys, tmp_path, monkeypatch):
     assert f"cannot listen on 127.0.0.1:{taken.port}" in capsys.readouterr().err
 
 
-def test_stubs_name_files_only_to_those_who_can_open_them():
+def test_stubs_name_files_only_for_clients_that_can_open_them():
     """Whoever is on another machine cannot."""
     loopback, other = (["--host", host, "--token", "0123456789abcdef"] for host in ("127.0.0.1", "0.0.0.0"))
 

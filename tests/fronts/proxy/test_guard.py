@@ -145,7 +145,7 @@ def test_a_header_without_end_is_refused(tmp_path):
     assert not upstream.seen
 
 
-def test_neither_keys_nor_words_nor_queries_are_logged(tmp_path):
+def test_neither_keys_nor_text_nor_queries_are_logged(tmp_path):
     words = "canary-words-in-the-prompt"
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": words}]}).encode()
     told = answer(
@@ -200,7 +200,7 @@ def test_an_address_with_v1_and_a_path_with_v1_have_it_once():
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "http://", "http://user:key@host", "https://h/?a=b", "evil"])
-def test_what_is_no_address_is_refused(address):
+def test_an_invalid_address_is_refused(address):
     with pytest.raises(BadConfig):
         check_upstream("u", address)
 

@@ -178,7 +178,7 @@ def test_a_long_id_counts_to_its_last_letter(name):
 
 
 @pytest.mark.parametrize("name", CHANGING)
-def test_what_changes_with_each_request_is_no_identity(name):
+def test_values_that_change_with_each_request_are_no_identity(name):
     assert (
         session(plain(), {name: CHANGING[name]}) == session(plain(), {name: CHANGING[name] + "2"}) == session(plain())
     )
@@ -225,7 +225,7 @@ def test_only_the_key_id_of_a_signature_counts():
         ({"x-api-key": "k"}, claude([prompt()]), False),
     ],
 )
-def test_a_token_may_be_renewed_where_the_conversations_own_id_cannot_be_guessed(credential, body, renewable):
+def test_a_token_may_be_renewed_when_the_conversations_own_id_cannot_be_guessed(credential, body, renewable):
     assert identify_request("anthropic", "/v1/messages", credential, body).is_renewable is renewable
 
 
@@ -324,7 +324,7 @@ def test_a_reworded_summary_request_is_recognized_only_if_no_tool_could_answer(m
     assert identify_request("anthropic", "/v1/messages", {}, claude(talk, **more)).side_request == told
 
 
-def test_what_an_earlier_compaction_left_is_no_new_one():
+def test_the_summary_of_an_earlier_compaction_is_not_a_new_one():
     """Only the newest words count: the summary of before stands at the beginning."""
     talk = [prompt(ASKING["claude code"]), {"role": "assistant", "content": "ok"}, prompt("go on")]
 

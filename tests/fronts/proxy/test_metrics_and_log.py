@@ -90,7 +90,7 @@ def test_telemetry_that_fails_is_logged_once_and_stops_nothing(tmp_path):
     assert running.proxy.meters.total.input_tokens == 36
 
 
-def test_where_the_extra_is_missing_the_message_names_it(capsys, tmp_path, monkeypatch):
+def test_when_the_extra_is_missing_the_message_names_it(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     try:
         import opentelemetry.exporter  # noqa: F401
@@ -101,7 +101,7 @@ def test_where_the_extra_is_missing_the_message_names_it(capsys, tmp_path, monke
         pytest.skip("the extra is installed here")
 
 
-def test_what_is_refused_is_logged_with_its_reason_and_no_word_of_the_request(tmp_path):
+def test_a_refusal_is_logged_with_its_reason_and_no_text_of_the_request(tmp_path):
     with beside(lambda n, seen: [answer(b"{}")], tmp_path, max_body_bytes=100) as (_, running):
         exchange(running.port, "GET", "/v1/models?secret", headers={"Host": "secret.example"})
         exchange(running.port, "POST", "/v1/messages", b"secret" * 100)

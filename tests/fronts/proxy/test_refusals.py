@@ -92,7 +92,7 @@ def told_twice(n, seen):
 
 
 @pytest.mark.parametrize("model", ["gpt-5", "of-nobody"])
-def test_an_empty_stream_is_about_size_where_the_request_may_be_over_the_window_or_none_is_known(model, tmp_path):
+def test_an_empty_stream_is_about_size_when_the_request_may_be_over_the_window_or_none_is_known(model, tmp_path):
     """Sent once more, smaller; and the next request is as large as if nothing had been."""
     # `region` counts low: it sends 37,000 tokens by our upper bound and takes nothing out of them.
     terms = {"window": 36_000, "policy": "region"} if model == "gpt-5" else {}

@@ -62,7 +62,7 @@ def test_a_renewed_token_continues_its_session(wire, tmp_path):
     assert len(list(tmp_path.rglob("*.jsonl"))) == 1
 
 
-def test_where_the_clients_id_can_be_guessed_a_new_token_begins_a_new_session(tmp_path):
+def test_when_the_clients_id_can_be_guessed_a_new_token_begins_a_new_session(tmp_path):
     with (
         Upstream(looping("anthropic"), window=60_000) as upstream,
         proxied(upstream.url, store=tmp_path, window=WINDOW) as running,

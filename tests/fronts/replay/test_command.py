@@ -119,7 +119,7 @@ def test_a_plot_is_a_picture_on_disk(ebb, session, tmp_path):
         (["--json", "--csv"], "not allowed with"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_what_can(ebb, session, options, said):
+def test_an_impossible_request_is_refused_with_the_possible_values(ebb, session, options, said):
     ran = ebb("replay", session, *options)
 
     assert ran.code == 2

@@ -128,7 +128,7 @@ ASYNC = {
 
 
 @pytest.mark.parametrize("way", ASYNC)
-async def test_so_it_is_where_the_call_is_awaited(way):
+async def test_so_is_every_awaited_call(way):
     told = []
     with Upstream(["Well."], window=WINDOW) as upstream:
         async with ebbtide.wrap(
@@ -157,7 +157,7 @@ CARRIES = {
 
 
 @pytest.mark.parametrize("way", CARRIES)
-def test_what_a_call_returns_carries_its_report_and_is_not_changed_by_it(way):
+def test_the_answer_of_a_call_carries_its_report_and_is_not_changed_by_it(way):
     with Upstream(["Well."], window=WINDOW) as upstream:
         wrapped = ebbtide.wrap(client(way.partition(" ")[0], upstream), window=WINDOW)
         answer = CARRIES[way](wrapped)
@@ -282,7 +282,7 @@ def test_a_thread_that_the_server_keeps_passes_unchanged():
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "chat"])
-def test_what_a_wrapped_client_returns_can_be_copied_and_pickled_as_before(wire):
+def test_answers_of_a_wrapped_client_can_be_copied_and_pickled_as_before(wire):
     """Programs keep answers in caches, and send them to other processes."""
     with Upstream(["Well."], window=WINDOW) as upstream:
         wrapped = ebbtide.wrap(client(wire, upstream), window=WINDOW)

@@ -73,7 +73,7 @@ def test_the_readme_shows_both_sdks():
 
 
 @pytest.mark.parametrize("code", SHOWN, ids=("anthropic", "openai"))
-def test_what_the_readme_shows_is_answered_by_a_real_model(model, code, monkeypatch, capsys, tmp_path):
+def test_the_readme_example_is_answered_by_a_real_model(model, code, monkeypatch, capsys, tmp_path):
     """Nothing of it is changed: where the provider is, the SDKs read from the environment."""
     pytest.importorskip("anthropic")
     pytest.importorskip("openai")

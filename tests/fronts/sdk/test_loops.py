@@ -68,7 +68,7 @@ def usage_in(store: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("agent", SYNC, ids=lambda agent: agent.__name__)
-def test_what_the_provider_billed_is_recorded_from_a_body_and_from_a_stream(agent, tmp_path):
+def test_the_providers_bill_is_recorded_from_a_body_and_from_a_stream(agent, tmp_path):
     wire = wire_of(agent)
     with Upstream(script(wire)) as upstream:
         wrapped, talk = ebbtide.wrap(client(wire, upstream), store=tmp_path, durable=False), Talk(wire)

@@ -49,7 +49,7 @@ def words(wire: str, number: int = 41):
     return {"model": "gpt-5" if wire == "chat" else "claude-sonnet-5", "max_tokens": 500, "messages": messages}
 
 
-async def test_so_it_is_where_the_call_is_awaited():
+async def test_so_is_every_awaited_call():
     with Upstream(["Well."], window=8_000) as upstream:
         async with ebbtide.wrap(client("anthropic", upstream, is_async=True), window=200_000) as wrapped:
             message = await wrapped.messages.create(**words("anthropic"))
@@ -59,7 +59,7 @@ async def test_so_it_is_where_the_call_is_awaited():
 
 
 @pytest.mark.parametrize("wire", ASK)
-def test_what_cannot_fit_is_the_providers_to_refuse_and_its_error_is_the_callers(wire):
+def test_a_request_that_cannot_fit_is_refused_by_the_provider_and_the_caller_gets_its_error(wire):
     with Upstream(["Well."], window=50) as upstream:
         raw, own = client(wire, upstream), None
         try:
@@ -73,7 +73,7 @@ def test_what_cannot_fit_is_the_providers_to_refuse_and_its_error_is_the_callers
     assert len(upstream.requests) <= 3
 
 
-def test_a_policy_that_wants_to_refuse_does():
+def test_a_policy_may_refuse():
     from ebbtide.policy.adjust import with_overflow
 
     strict = with_overflow(ebbtide.preset("default"), "error")
@@ -155,7 +155,7 @@ def test_a_listener_that_fails_costs_the_caller_nothing():
         assert ASK["chat"](ebbtide.wrap(client("chat", upstream), on_report=fails))
 
 
-def test_what_is_no_client_and_what_is_no_option_are_refused_at_once():
+def test_an_unknown_client_or_option_is_refused_at_once():
     with pytest.raises(TypeError, match=r"anthropic\.Anthropic.* not dict"):
         ebbtide.wrap({})
     with Upstream() as upstream:

@@ -71,7 +71,7 @@ async def test_a_cache_break_is_shown_with_its_cause(root):
     assert one["usage"]["cache_read"] == 0
 
 
-async def test_what_was_warm_is_no_more_than_the_messages_that_were(root):
+async def test_the_cached_part_is_no_more_than_the_earlier_messages(root):
     """After an edit, too, when an older and longer request left only its beginning in the cache."""
     async with page(library(root)) as ask:
         key = await key_of(ask)

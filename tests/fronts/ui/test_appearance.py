@@ -156,7 +156,7 @@ def test_whatever_can_be_used_has_a_name_and_shows_the_focus(chromium, address):
         assert {"Request", "Compare", "live"} <= reached
 
 
-def test_nothing_moves_for_those_who_asked_for_less_motion(chromium, address):
+def test_nothing_moves_for_users_who_prefer_less_motion(chromium, address):
     moving = (
         "[...document.querySelectorAll('*')].filter((e) => !/^0s(, 0s)*$/.test(getComputedStyle(e).transitionDuration))"
     )

@@ -64,7 +64,7 @@ async def test_a_form_cannot_change_anything(root):
         assert await ask.status("POST", path, json={}, headers=ask.origin) == 200
 
 
-async def test_what_another_site_fetches_is_refused_but_for_a_link_to_the_page(root):
+async def test_fetches_of_another_site_are_refused_except_for_a_link_to_the_page(root):
     async with page(library(root)) as ask:
         cross = {"Sec-Fetch-Site": "cross-site"}
         assert await ask.status("GET", "/api/sessions", headers=cross) == 403

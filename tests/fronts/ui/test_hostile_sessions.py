@@ -250,7 +250,7 @@ def test_a_report_with_every_name_a_payload_runs_nothing(chromium, where, tmp_pa
         assert not watched.misdeeds()
 
 
-def test_what_is_exported_is_text_to_a_browser(chromium, where, tmp_path):
+def test_an_export_is_text_to_a_browser(chromium, where, tmp_path):
     store = open_store(where)
     for part, form, ending in (
         ("wide", "jsonl", ".jsonl"),

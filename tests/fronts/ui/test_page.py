@@ -20,7 +20,7 @@ def texts(page, selector):
     return [text.strip() for text in page.locator(selector).all_inner_texts()]
 
 
-def test_from_the_list_to_what_was_taken_out(chromium, address):
+def test_from_the_list_to_the_removed_content(chromium, address):
     """The click path: search, session, stub, the original in full, through its handle."""
     with looking(chromium, address) as watched:
         page = watched.page

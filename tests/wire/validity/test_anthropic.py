@@ -31,7 +31,7 @@ def system(*content):
 # A2, A3: operator text inside the conversation
 
 
-def test_operator_text_leaves_untouched_where_the_model_takes_it():
+def test_operator_text_is_unchanged_when_the_model_accepts_it():
     for model in ("claude-opus-4-8", "claude-fable-5", "anthropic/claude-opus-4.8", "claude-next", "qwen"):
         request = body(user("a"), system("note"), assistant("b"), user("c"), system("more"), model=model)
         assert repair(WIRES["anthropic"], request)[0] is request, model
@@ -95,11 +95,11 @@ def test_a_reply_that_cannot_be_continued_is_answered_and_kept():
     [("claude-opus-4-5", True), ("claude-opus-4-6", False), ("claude-sonnet-4-6", False), ("claude-haiku-4-5", True),
      ("claude-sonnet-5", False), ("claude-fable-5", False), ("claude-3-7-sonnet-latest", True), ("glm-4", True)],
 )  # fmt: skip
-def test_a_reply_may_be_begun_only_where_the_model_takes_it(model, prefill):
+def test_a_reply_may_be_prefilled_only_when_the_model_accepts_it(model, prefill):
     assert (len(fixed(user("a"), assistant("{"), model=model)) == 2) is prefill
 
 
-def test_an_empty_final_assistant_message_is_allowed_where_prefill_is():
+def test_an_empty_final_assistant_message_is_allowed_when_prefill_is():
     assert rules(user("a"), assistant("")) == set()
     assert fixed(user("a"), assistant(""), model="claude-opus-4-8") == [user("a")]
 
@@ -127,7 +127,7 @@ def test_unknown_fields_and_block_types_pass_untouched():
 # A14 to A20: calls and results
 
 
-def test_foreign_ids_map_alike_on_both_ends_and_never_collide():
+def test_foreign_ids_are_mapped_equally_on_both_ends_and_never_collide():
     _, asked, answered = fixed(
         user("a"), assistant(use("a:1"), use("a;1")), user(result("a;1", "2"), result("a:1", "1"))
     )
@@ -321,7 +321,7 @@ def test_the_accepted_part_is_not_judged():
     assert repair(WIRES["anthropic"], request, since=3)[0] is request
 
 
-def test_ids_taken_in_the_accepted_part_are_not_used_again():
+def test_ids_used_in_the_accepted_part_are_not_used_again():
     request = body(user("a"), assistant(use("t1")), user(result("t1")), assistant(use("t1")), user(result("t1")))
     hardened, _ = repair(WIRES["anthropic"], request, since=3, call_ids={"t1"})
     assert hardened["messages"][3]["content"][0]["id"] != "t1"
@@ -364,7 +364,7 @@ def test_a_new_message_joins_an_accepted_one_of_its_role_at_the_end():
         (body(user("a", use("t1"))), "messages.0.content.1"),
     ],
 )
-def test_what_cannot_be_repaired_is_refused_at_its_place(request_, path):
+def test_an_irreparable_message_is_refused_with_its_path(request_, path):
     with pytest.raises(BadRequest) as refusal:
         repair(WIRES["anthropic"], request_)
     assert refusal.value.path == path

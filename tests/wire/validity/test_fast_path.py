@@ -18,7 +18,7 @@ def ids(messages):
 
 
 @given(data=st.data())
-def test_what_is_ordinary_breaks_no_rule(data):
+def test_ordinary_content_breaks_no_rule(data):
     body = data.draw(st.one_of(spoiled("anthropic"), GRAMMARS["anthropic"]()))
     messages = body.get("messages")
     if not isinstance(messages, list):
@@ -64,7 +64,7 @@ def test_a_task_a_call_and_its_result_are_ordinary():
         [said("user", "go"), said("assistant", {"type": "thinking", "thinking": "x"}), said("user", "go")],
     ],
 )
-def test_what_a_rule_forbids_is_not(messages):
+def test_forbidden_content_is_not_ordinary(messages):
     assert not ordinary(*messages)
 
 
@@ -77,7 +77,7 @@ def test_a_loop_that_opens_without_the_thinking_it_needs_is_not():
 
 
 @given(data=st.data())
-def test_what_is_ordinary_in_a_responses_body_breaks_no_rule(data):
+def test_ordinary_content_of_a_responses_body_breaks_no_rule(data):
     body = data.draw(st.one_of(spoiled("openai_responses"), GRAMMARS["openai_responses"]()))
     items = body.get("input")
     if not isinstance(items, list):
@@ -129,7 +129,7 @@ def test_a_task_reasoning_a_call_its_output_and_words_are_ordinary():
         ["words"],
     ],
 )
-def test_what_a_rule_forbids_in_a_responses_body_is_not(items):
+def test_forbidden_content_of_a_responses_body_is_not_ordinary(items):
     assert not usual(*items, store=False)
 
 

@@ -84,7 +84,7 @@ def test_untouched_parts_are_the_same_objects(wire, data):
 
 @EACH_WIRE
 @given(data=st.data())
-def test_any_list_of_json_is_hardened_or_refused(wire, data):
+def test_any_list_of_json_is_repaired_or_refused(wire, data):
     body = {"model": "claude-sonnet-5", LISTS[wire]: data.draw(st.lists(JSONISH, max_size=4))}
     result = hardened_or_refused(wire, body)
     assert result is None or violations(WIRES[wire], result[0]) == []
@@ -92,7 +92,7 @@ def test_any_list_of_json_is_hardened_or_refused(wire, data):
 
 @EACH_WIRE
 @given(data=st.data())
-def test_what_was_accepted_is_left_alone(wire, data):
+def test_accepted_messages_are_left_alone(wire, data):
     """A valid history, some of it accepted, with accidents only in what is new."""
     body = data.draw(GRAMMARS[wire]())
     key = LISTS[wire]

@@ -43,7 +43,7 @@ def test_ids_may_repeat_from_turn_to_turn():
     assert repair(WIRES["openai_chat"], body)[0] is body
 
 
-def test_long_ids_map_alike_on_both_ends():
+def test_long_ids_are_mapped_equally_on_both_ends():
     asked, answered = chat(said("go"), calling("x" * 41), tool("x" * 41))[1:]
     assert asked["tool_calls"][0]["id"] == answered["tool_call_id"] == "call_6a6131d48ddd5bf9826b4ab0487cf9a1"
     assert len(answered["tool_call_id"]) <= 40
