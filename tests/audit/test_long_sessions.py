@@ -57,7 +57,7 @@ def records(place):
     return open_store(place).peek("default").read().records
 
 
-def test_making_all_plans_again_reads_each_message_a_few_times_and_not_for_every_plan(records):
+def test_repeating_all_plans_reads_each_message_a_few_times_and_not_for_every_plan(records):
     plans, taken = count_plans(records), watched(records)
 
     made, differences = replan(records, {"early": EARLY})

@@ -68,7 +68,7 @@ def test_a_corrected_message_is_sent(old):
     assert out != json.dumps(sent)
 
 
-def test_every_edit_is_bound_and_what_left_can_be_read(old):
+def test_every_edit_is_bound_and_removed_content_can_be_read(old):
     log = open_store(str(old / "store")).peek("old")
     state = apply_records(SessionState(), upgrade_log(log.read().records))
     opened = context(old)
@@ -89,7 +89,7 @@ def test_an_edit_whose_request_is_not_in_the_log_holds_nowhere(old):
     assert all(edit.binding is None for edit in edits)
 
 
-def test_its_plans_are_made_again_and_its_messages_are_what_they_were(old):
+def test_its_plans_can_be_repeated_and_its_messages_are_unchanged(old):
     records = open_store(str(old / "store")).peek("old").read().records
 
     made, differences = replan(records)

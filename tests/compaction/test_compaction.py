@@ -77,7 +77,7 @@ class TestNothingIsLost:
         assert unread(ctx, ready, LONG) == []
         assert ready.report.tokens_after <= WINDOW
 
-    def test_words_beyond_half_the_window_shrink_to_a_handle_and_stay_readable(self):
+    def test_user_text_beyond_half_the_window_shrinks_to_a_handle_and_stays_readable(self):
         messages = [
             {"role": "user" if n % 2 == 0 else "assistant", "content": f"No. {n:02}: " + "it is off by a hand. " * 40}
             for n in range(61)
@@ -299,7 +299,7 @@ class TestByHand:
         assert len(asked.requests) == 1
         assert seen.summary in json.loads(json.dumps(ctx.prepare(body(LONG)).body))["messages"][0]["content"][0]["text"]
 
-    def test_a_person_may_put_it_in_their_own_words(self):
+    def test_a_person_may_write_the_summary(self):
         ctx = context(window=100_000, summarizer=Asked())
         ctx.prepare(body(LONG))
 
@@ -369,7 +369,7 @@ class TestInsideALoop:
     """Turns of many calls, with thinking: a fold finds a safe cut, and no thinking is torn from what it led to."""
 
     @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-sonnet-5", "claude-sonnet-4-5"])
-    def test_a_provider_that_binds_thinking_takes_every_request(self, model):
+    def test_a_provider_that_binds_thinking_accepts_every_request(self, model):
         counted, events, clock = iter(range(10_000)), Heard(), Clock()
 
         def script(asked: Body) -> list[Part]:

@@ -119,7 +119,7 @@ class TestUseless:
         assert "The gauges are mended one by one." in text_of(ready)
         assert HOSTILE not in text_of(ready)
 
-    def test_after_an_overflow_the_parts_are_asked(self):
+    def test_after_an_overflow_the_parts_are_asked_for(self):
         def says(request: Body) -> object:
             if len(json.dumps(request)) > 12_000:
                 return RuntimeError("prompt is too long: 9000 tokens > 4000 maximum")
@@ -251,7 +251,7 @@ class TestEnds:
         assert folded(other), "the lock was not given back"
         assert sent(ctx.prepare(body(LONG[:at]))) == sent(other)
 
-    def test_while_a_model_is_asked_others_may_write(self, tmp_path):
+    def test_while_a_model_is_asked_other_processes_may_write(self, tmp_path):
         """The lock is given back before the question: another process has its turn meanwhile."""
         notes = []
 

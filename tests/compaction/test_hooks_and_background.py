@@ -42,7 +42,7 @@ class TestHooks:
         assert asked.requests == []
         assert outs[-1].report.tokens_after <= WINDOW
 
-    def test_before_may_say_what_matters(self):
+    def test_before_may_add_a_focus(self):
         asked = Asked()
         until(context(summarizer=asked, hooks=Hooks(before=lambda _: "Keep the datum of gauge 3.")), LONG, folded)
 

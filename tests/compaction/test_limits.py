@@ -129,7 +129,7 @@ class TestOverflow:
 
         assert raised.value is error
 
-    def test_a_real_provider_with_a_smaller_window_than_thought(self):
+    def test_a_real_provider_with_a_smaller_window_than_assumed(self):
         with Upstream(lambda _: [Say("Done.")], window=5_000) as upstream:
             ctx = context(window=100_000)
             ready = ctx.prepare(body(LONG))

@@ -238,7 +238,7 @@ class TestRanked:
 
         assert where(choose_by_value(theirs, model=SONNET, warm=41, limit=2)) == [("messages", 42, 24)]
 
-    def test_nothing_is_marked_that_will_have_expired_when_it_is_asked_for(self) -> None:
+    def test_nothing_is_marked_that_will_have_expired_when_it_is_needed(self) -> None:
         """R219: close to the TTL."""
         places = request(1, 1, 1)
         hours = [replace(p, ttl=HOUR) if p.section == "system" else p for p in places]

@@ -61,7 +61,7 @@ class TestWarmth:
         found = find_cached_prefix([call(TALK[:9])], now=10, prefix=chain(*TALK[:9]), **key)
         assert (found.messages, found.tokens, found.reason) == (0, 0, reason)
 
-    def test_says_why_nothing_is_warm(self) -> None:
+    def test_says_why_nothing_is_cached(self) -> None:
         assert warm([], TALK) == (0, "nothing was sent yet")
         assert warm([call(["other"])], TALK) == (0, "message 0 changed")
 
@@ -72,7 +72,7 @@ class TestWarmth:
         assert warm(sent, [*TALK[:5], "x"], model=CLAUDE) == (4, "no mark after message 3")
         assert warm(sent, [*TALK[:3], "x"], model=CLAUDE) == (0, "message 3 changed, and no mark stood before it")
 
-    def test_a_bill_that_says_nothing_of_a_cache_is_no_cold_cache(self) -> None:
+    def test_a_bill_without_cache_figures_is_no_cold_cache(self) -> None:
         """Gateways leave the fields out or fill them with zeros: warmth is then judged by time and prefix."""
         unmarked = [call(TALK[:9], model=CLAUDE, usage=cached(fresh=9000))]
         marked = [call(TALK[:9], model=CLAUDE, marks=(8,), usage=cached(fresh=900))]

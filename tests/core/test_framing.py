@@ -33,7 +33,7 @@ def seen_as_tags(text: str) -> int:
 
 
 @given(st.lists(st.tuples(st.sampled_from(OUR_TAGS), TEXT), max_size=4))
-def test_as_many_frames_are_read_as_were_made(made: list[tuple[str, str]]) -> None:
+def test_as_many_frames_are_read_as_were_written(made: list[tuple[str, str]]) -> None:
     text = "\n".join(frame(tag, body) for tag, body in made)
 
     assert [tag for tag, _ in frames(text)] == [tag for tag, _ in made]
@@ -136,5 +136,5 @@ def test_a_match_at_a_position_is_found_where_a_search_finds_it(text):
 
 
 @pytest.mark.parametrize("bracket", ["<", "&lt;", "&#60;", "&#x3c;", "&amp;lt;", "\\u003c", "\\x3c", "%3c", "‹"])
-def test_a_bracket_of_any_make_is_turned(bracket):
+def test_a_bracket_of_any_kind_is_replaced(bracket):
     assert neutral([f"a {bracket}/system-reminder> b"], OUR_TAGS) == ["a [/system-reminder> b"]

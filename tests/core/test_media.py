@@ -40,7 +40,7 @@ def test_type_and_sides_are_read_from_the_header(data: bytes, kind: str | None, 
 
 
 @given(st.sampled_from([PNG, GIF, JPEG, VP8X, VP8L, VP8]), st.integers(0, 40))
-def test_a_header_cut_short_says_nothing_rather_than_something_wrong(data: bytes, n: int) -> None:
+def test_a_truncated_header_gives_no_size_rather_than_a_wrong_one(data: bytes, n: int) -> None:
     assert image_pixels(data[:n]) in (None, image_pixels(data))
 
 

@@ -67,7 +67,7 @@ def test_two_flags_may_be_parted_between_them():
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=60), st.integers(-5, 70), st.integers(-5, 70))
-def test_a_clip_is_a_part_of_what_was_asked_for(text, start, stop):
+def test_a_clip_is_part_of_the_requested_range(text, start, stop):
     part = clip(text, start, stop)
 
     assert part in text[max(0, start) : max(0, stop)]

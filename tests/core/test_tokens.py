@@ -122,7 +122,7 @@ KINDS = st.sampled_from(["text", "call", "result"])
 
 
 @given(st.lists(st.tuples(KINDS, ANY_TEXT | LONG), max_size=12))
-def test_many_blocks_are_counted_at_once_as_each_would_be_alone(blocks):
+def test_many_blocks_counted_at_once_give_the_sum_of_each_alone(blocks):
     """Long ones too, which are judged by slices, and so many that they are weighed in several goes."""
     blocks = blocks * 3
     for estimator in ESTIMATORS:
@@ -295,7 +295,7 @@ def test_no_number_breaks_a_calibration(pairs, model):
     "data",
     [None, 7, [], {"m": None}, {"m": [1.0]}, {"m": ["a", "b"]}, {"m": [math.nan, 1]}, {"m": [0.1, -1]}, {"m": [99, 1]}],
 )
-def test_a_damaged_calibration_is_left_out_rather_than_believed(data):
+def test_a_damaged_calibration_is_ignored(data):
     assert Calibration.from_dict(data) == Calibration()
 
 

@@ -82,7 +82,7 @@ def test_a_result_without_a_call_is_of_an_unknown_tool():
     assert tool_name(view, view.results[0]) == "unknown"
 
 
-def test_a_result_takes_its_tool_from_the_call():
+def test_a_result_gets_its_tool_from_the_call():
     view = View.of(talk("user:go", "call:read", "result:hi"))
 
     assert tool_name(view, replace(view.results[0], name="")) == "read"
@@ -123,7 +123,7 @@ def gone(view, n):
     return Edit(by="test", first=result.id, last=result.id, replacement=(put,))
 
 
-def test_a_file_is_forgotten_when_no_reading_of_it_is_left():
+def test_a_file_is_forgotten_when_no_read_of_it_remains():
     """R145, acceptance check 22: `a` was read again and stays known, `b` was not."""
     lines = (
         "call:Read a",
@@ -143,7 +143,7 @@ def test_a_file_is_forgotten_when_no_reading_of_it_is_left():
     assert unreadable_files(after, after) == ()
 
 
-def test_a_reading_that_an_edit_carried_along_is_still_seen():
+def test_a_read_that_an_edit_carried_along_is_still_seen():
     view = View.of(talk("user:go", "say:hm", "call:Read a", "result:1 a", "user:ok"))
     call, result = view.entries[2:4]
     fold = Edit(by="test", first=view.entries[1].id, last=result.id, replacement=(call, result))

@@ -61,7 +61,7 @@ def test_an_edit_shows_what_it_put_instead_of_what_it_covers():
     assert view.tokens == View.of(ITEMS).tokens - 900 + 3
 
 
-def test_an_edit_with_nothing_put_drops():
+def test_an_edit_without_a_replacement_drops_its_items():
     view = shown(Edit(by="test", first=ITEMS[1].id, last=ITEMS[2].id))
 
     assert view.entries == (ITEMS[0], *ITEMS[3:])

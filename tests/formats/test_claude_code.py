@@ -84,7 +84,7 @@ def test_rows_that_share_a_message_id_are_one_call_and_the_last_usage_counts(log
     assert [call.row for call in calls] == [2, 5]
 
 
-def test_a_version_that_writes_all_blocks_so_far_again_does_not_double_them(log):
+def test_a_version_that_repeats_all_blocks_so_far_does_not_double_them(log):
     log.user("go").says("a", id="m").says("a", use("t1"), id="m").result("t1").says("end")
 
     assert plain(list(log.load().requests())[1])[1] == "a:a +t1"

@@ -128,7 +128,7 @@ def test_it_is_quiet_on_its_own_output():
     assert list(drop_calls(view, situation(view))) == []
 
 
-def test_fed_back_between_siblings_that_stayed_it_is_not_noted_again():
+def test_a_note_sent_back_between_remaining_siblings_is_not_added_again():
     """An edit holds where its ends are: one of them must be something that left."""
     view = after("call:read", "call:Write 2000", "call:grep", "result:1", "result:2", "result:3", *NEWER)
 

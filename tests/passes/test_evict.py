@@ -46,7 +46,7 @@ def test_old_exchanges_become_a_note_that_says_how_many_and_where():
     assert all(item.text in edit.blobs[0].text for item in view.originals[1:8])
 
 
-def test_the_users_words_stay_and_the_live_request_too():
+def test_the_users_text_and_the_current_request_stay():
     assert outline(after(evict, "user:a", *READ, "say:b", "user:c", *READ * 2, keep=0)) == "UnUnat"
     assert outline(after(evict, "user:a", *READ, "say:b", "user:c", keep=0)) == "UnU"
 
@@ -79,7 +79,7 @@ def test_a_parallel_batch_is_evicted_as_a_whole():
     assert outline(after(evict, "user:a", *batch, "say:b", "user:c", keep=0)) == "UnU"
 
 
-def test_words_in_the_same_message_as_results_stay():
+def test_text_in_the_same_message_as_results_stays():
     """Acceptance check 5."""
     assert outline(after(evict, "user:a", *READ, "+user:and this", *READ, "say:b", "user:c", keep=0)) == "UnUU"
 

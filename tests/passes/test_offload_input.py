@@ -34,7 +34,7 @@ def test_region_says_where_a_large_input_was_saved():
 
 
 @pytest.mark.parametrize("line", ["user:" + "x" * 100, "say:200", "pinned user:200", "call:x", "image:200"])
-def test_short_and_pinned_words_stay_and_all_that_is_not_the_users(line):
+def test_short_and_pinned_text_and_all_that_is_not_the_users_stays(line):
     view = View.of(talk(line))
 
     assert list(offload_input(view, situation(view, blob_names=SHELF), limit=100)) == []
@@ -46,7 +46,7 @@ def test_the_users_text_stays_when_nothing_can_be_saved():
     assert list(offload_input(view, situation(view), limit=100)) == []
 
 
-def test_only_new_input_is_looked_at():
+def test_only_new_input_is_examined():
     view = View.of(talk("user:200", "say:ok", "user:300"))
 
     assert len(list(offload_input(view, situation(view, blob_names=SHELF, first_unsent=2), limit=100))) == 1

@@ -77,7 +77,7 @@ def test_an_empty_result_stays():
     assert offloaded(partial(offload_results, limit=0), "call:x", "result:") == [False]
 
 
-def test_only_what_is_new_is_looked_at():
+def test_only_new_results_are_examined():
     view, now = arriving("call:x", "result:20000", "call:x", "result:20000", first_unsent=3)
 
     assert [edit.first for edit in offload_results(view, now)] == [view.results[1].id]

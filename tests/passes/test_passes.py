@@ -22,7 +22,7 @@ def test_every_pass_is_listed():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_no_pass_knows_another(path):
+def test_no_pass_imports_another(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     imported = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
 

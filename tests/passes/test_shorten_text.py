@@ -46,13 +46,13 @@ def test_a_paragraph_without_line_breaks_is_clipped():
     ],
     ids=["short", "pinned", "locked", "the user's", "reasoned", "newest turn but one", "newest turn"],
 )
-def test_short_pinned_and_new_words_stay_and_so_do_the_users(lines):
+def test_short_pinned_and_new_text_stays_and_so_does_the_users(lines):
     view = View.of(talk("user:a", *lines))
 
     assert list(shorten_text(view, situation(view))) == []
 
 
-def test_words_in_the_open_loop_stay():
+def test_text_in_the_open_loop_stays():
     view = View.of(talk("user:a", f"say:{LONG}", "call:x", "result:r"))
 
     assert list(shorten_text(view, situation(view), keep_turns=0)) == []

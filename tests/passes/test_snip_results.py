@@ -78,7 +78,7 @@ def test_the_default_pass_keeps_another_part_of_the_same_file():
     assert snipped(snip_results, *read("a", tool="Read"), *part(1), *NEWER) == [False] * 5
 
 
-def test_a_reading_that_failed_supersedes_nothing():
+def test_a_failed_read_supersedes_nothing():
     assert snipped(snip_results, *read("a"), "call:read_file a", "error result:300", *NEWER) == [False] * 5
 
 

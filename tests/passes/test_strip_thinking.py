@@ -46,7 +46,7 @@ def test_an_empty_conversation_has_none():
     assert left() == []
 
 
-def test_an_empty_thought_counts_as_a_saving():
+def test_an_empty_thinking_block_counts_as_a_saving():
     """A redacted one has no text, and yet it is sent."""
     view = View.of(talk("user:a", "think:", "say:b", "user:c"))
 

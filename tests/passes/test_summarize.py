@@ -252,7 +252,7 @@ class TestWhat:
         assert "Files read:\nsrc/: a.py" in text
         assert fold(self.view).reason == "old turns folded into the ledger's facts"
 
-    def test_all_that_leaves_is_in_its_blob(self):
+    def test_all_removed_content_is_in_its_blob(self):
         edit = fold(self.view)
         kept = "".join(blob.text for blob in edit.blobs)
 
@@ -271,7 +271,7 @@ class TestWhat:
         assert "request 1" not in again.blobs[0].text
         assert "later 1" in again.blobs[0].text
 
-    def test_words_beyond_their_share_become_a_list_with_handles(self):
+    def test_user_text_beyond_its_share_becomes_a_list_with_handles(self):
         lines = [line for n in range(30) for line in (f"user:{n} " + "word " * 400, "say:400")]
         view = View.of(talk(*lines, "user:next"))
         edit = fold(view)
@@ -388,7 +388,7 @@ class TestAsking:
 
         assert read_summary_text(edit.replacement[0].text)[0] == "I mended it myself."
 
-    def test_an_earlier_summary_is_handed_on_and_not_quoted_again(self):
+    def test_an_earlier_summary_is_passed_on_and_not_quoted_again(self):
         (ask,) = steps(self.view, compaction=self.asks)
         edit = fold(self.view, compaction=self.asks._replace(answers=answered(ask, "## Intent\nThe harbour first.")))
         recorded = replace(self.view.bind(edit), blobs=())

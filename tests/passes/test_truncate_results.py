@@ -32,7 +32,7 @@ def test_head_and_tail_are_kept_and_the_cut_is_reported():
     assert len(cut) <= 50_000
 
 
-def test_nothing_is_cut_that_was_not_kept():
+def test_nothing_is_cut_that_was_not_saved():
     """R104."""
     view = View.of(talk("user:go", "call:x", "result:20000"))
     (edit,) = truncate_results(view, situation(view, blob_names=SHELF))
@@ -64,7 +64,7 @@ def test_images_and_protected_results_stay(flag):
     assert list(truncate_results(view, situation(view))) == []
 
 
-def test_old_results_are_not_looked_at():
+def test_old_results_are_not_examined():
     view = View.of(talk("user:go", "call:x", "result:20000", "say:ok"))
 
     assert list(truncate_results(view, situation(view, first_unsent=4))) == []

@@ -180,7 +180,7 @@ def test_results_with_images_are_never_offloaded():
     assert same
 
 
-def test_a_string_of_the_user_is_left_alone_while_results_around_it_are_cleared():
+def test_a_user_message_that_is_a_string_is_left_alone_while_results_around_it_are_cleared():
     messages = history([10_000] * 10, 150_000)
 
     ready = context("claude-code").prepare(body(messages))

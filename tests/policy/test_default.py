@@ -118,7 +118,7 @@ def test_the_low_threshold_is_above_what_no_pass_can_remove(window, prompt):
     assert at.auto - at.low >= (at.blocking - overhead) // 3
 
 
-def test_a_batch_makes_room_for_the_largest_result_or_for_a_share_of_what_there_is():
+def test_a_batch_makes_room_for_the_largest_result_or_for_a_share_of_the_space():
     small = levels(60_000, RESERVED, 20_000)
 
     assert levels(200_000, RESERVED, 40_000).least == 12_500
@@ -156,7 +156,7 @@ def test_utilisation_is_measured_against_the_space_that_the_levels_share():
     assert now.utilisation == now.tokens / now.budget.levels.blocking
 
 
-def test_a_name_that_a_result_and_a_large_call_say_does_not_leave_with_both():
+def test_a_name_in_a_result_and_a_large_call_is_not_removed_with_both():
     messages = loop(5, 900)
     messages[2]["content"][0]["content"] = f"slack_water_table\n{text(300, 1)}"
     messages[3]["content"][0] |= {"name": "Write", "input": {"file_path": "a", "content": "slack_water_table " * 400}}
@@ -255,7 +255,7 @@ class TestFolding:
         assert list(summarize(small, calm, keep_tokens=500)) == []
 
 
-def test_a_provider_that_holds_the_reply_against_the_window_is_believed():
+def test_a_provider_that_counts_the_reply_against_the_window_is_believed():
     """A60: there the conversation gets no part of the reservation, from then on."""
     ctx = Context(window=64_000, store=MemoryStore(), clock=Clock())
     asked = body(loop(6, 1_500), prompt=25_000, output=RESERVED)

@@ -141,7 +141,7 @@ def test_if_nothing_can_be_saved_nothing_is_removed(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_plan_can_be_made_again_from_the_log(name):
+def test_every_plan_can_be_repeated_from_the_log(name):
     store = MemoryStore()
     ctx = context(name, window=20_000, store=store, session="s")
     for sent in requests(session(18, 150)):

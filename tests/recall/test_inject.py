@@ -118,7 +118,7 @@ def test_our_own_output_sent_back_is_left_alone(wire):
     assert digest(unmarked(again[KEYS[wire]])) == digest(unmarked(out[KEYS[wire]]))
 
 
-def test_a_pair_leaves_with_what_it_follows_and_is_never_parted():
+def test_a_pair_is_removed_with_what_it_follows_and_is_never_split():
     """A fold over its place takes both; undone, both are back."""
     ctx = context(window=8_000)
     history = [FIRST]

@@ -47,7 +47,7 @@ def test_a_collected_session_is_found_no_more(store, tmp_path):
 # --- the index is in nobody's way --------------------------------------------------------------------------------
 
 
-def test_deleted_between_two_searches_it_is_built_again(store, tmp_path):
+def test_an_index_deleted_between_two_searches_is_built_again(store, tmp_path):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
     recall = RecallSearch(log, store)
@@ -58,7 +58,7 @@ def test_deleted_between_two_searches_it_is_built_again(store, tmp_path):
     assert (tmp_path / "index.sqlite").exists()
 
 
-def test_damaged_it_is_built_again_within_the_search(store, tmp_path):
+def test_a_damaged_index_is_built_again_within_the_search(store, tmp_path):
     log = store.open("s", now=1.0)
     record(log, TALK["anthropic"])
     before = RecallSearch(log, store).search("parse_header")

@@ -112,7 +112,7 @@ def test_numbers_may_be_written_as_texts(recall):
     assert "characters 3 to 5 of" in answer_call(recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": "3", "end": 5.0})  # fmt: skip
 
 
-def test_nothing_found_is_no_error(recall):
+def test_an_empty_result_is_no_error(recall):
     told, failed = try_answer_call(recall, SEARCH_TOOL, {"query": "zebra"})
 
     assert not failed

@@ -86,7 +86,7 @@ def test_a_folder_means_the_sessions_in_it_by_name_and_each_once(sessions, tmp_p
         find_sessions([tmp_path / "gone"])
 
 
-def test_a_model_of_ones_own_changes_prices_and_not_what_is_kept(sessions):
+def test_a_custom_model_changes_prices_and_not_what_is_kept(sessions):
     dear, cheap = (
         replay_file(sessions[1], ReplayOptions(policies=("raw",), model=model))
         for model in ("claude-opus-4-1", "gpt-5-mini")

@@ -141,7 +141,7 @@ def test_recall_is_asked_for_each_missing_name_and_charged():
     assert found.available == 0
 
 
-def test_a_query_of_the_request_has_only_the_newest_words_in_it():
+def test_a_query_from_the_request_has_only_the_newest_text_in_it():
     arm = Sending(first_becomes("[gone]"), found=lambda query: "harbour_gauge" if query == "go 11\nok 11" else "")
     found = score(talk(NEEDED, "see harbour_gauge"), arm)
 
@@ -164,7 +164,7 @@ def test_nothing_is_searched_when_recall_is_off():
     assert not arm.queries
 
 
-def test_the_engine_finds_what_left_and_not_its_own_echo():
+def test_the_engine_finds_removed_content_and_not_its_own_echo():
     work = growing(user(NEEDED), said("ok"))
     engine = EngineContender(work, "default", 200_000)
     engine.send(work.calls[0])

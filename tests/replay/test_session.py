@@ -56,7 +56,7 @@ def test_a_step_that_was_billed_out_of_all_proportion_is_estimated_instead(tmp_p
     assert total(tape, 2) - total(tape, 1) < 1_500
 
 
-def test_words_that_claude_code_wrote_itself_are_priced_as_the_model_before(tmp_path):
+def test_text_that_claude_code_wrote_itself_is_priced_as_the_model_before(tmp_path):
     tape = session(tmp_path / "a.jsonl", [10_000, 10_500, 11_100], models={1: "<synthetic>"})
 
     assert {take.model for take in tape.calls} == {"claude-opus-4-5"}

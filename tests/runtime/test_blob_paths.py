@@ -118,7 +118,7 @@ def test_with_a_store_every_name_is_a_file_or_a_handle(policy, wire, tmp_path):
 
 @pytest.mark.parametrize("wire", TURNS)
 @pytest.mark.parametrize("policy", PRESETS)
-def test_fit_keeps_nothing_and_names_nothing(policy, wire):
+def test_fit_saves_nothing_and_names_no_file(policy, wire):
     request = requests(wire)[-1]
 
     try:
@@ -130,7 +130,7 @@ def test_fit_keeps_nothing_and_names_nothing(policy, wire):
     assert "kept in" not in json.dumps(body)
 
 
-def test_a_handle_in_memory_opens_only_what_this_session_kept():
+def test_a_handle_in_memory_opens_only_what_this_session_saved():
     context = Context(window=30_000)
     context.prepare(requests("anthropic")[-1])
 

@@ -100,7 +100,7 @@ def test_when_planning_fails_entirely_a_request_over_the_window_is_refused():
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_plans_beside_a_broken_pass_can_be_made_again(broken):
+def test_plans_beside_a_broken_pass_can_be_repeated(broken):
     store = MemoryStore()
     mine = policy(pressure=(broken, *ebbtide.preset("default").pressure))
     ctx = Context(window=WINDOW, policy=mine, store=store)

@@ -152,7 +152,7 @@ class TestBranches:
 
 
 class TestUndo:
-    def test_undo_brings_back_what_left_and_redo_takes_it_out_again(self):
+    def test_undo_restores_removed_content_and_redo_removes_it_again(self):
         ctx = context(window=60_000)
         out = run(ctx, loop(40))
         taken = ctx.edits()
@@ -199,7 +199,7 @@ class TestStore:
 
         assert digest(messages) == digest(LONG)
 
-    def test_every_recorded_plan_can_be_made_again(self, tmp_path):
+    def test_every_recorded_plan_can_be_repeated(self, tmp_path):
         run(context(store=tmp_path), LONG)
 
         made, differences = replan(open_store(tmp_path).peek("default").read().records, {"early": EARLY})
@@ -265,7 +265,7 @@ class TestStore:
         assert len(last.path) == len(LONG)
         assert ready.report.held
 
-    def test_a_process_that_cannot_take_the_lock_replays_and_makes_no_edits(self, tmp_path):
+    def test_a_process_that_cannot_get_the_lock_reapplies_edits_and_makes_none(self, tmp_path):
         clock = Clock()
         first = context(store=tmp_path, clock=clock)
         run(first, LONG[:-2])
@@ -321,7 +321,7 @@ class TestFit:
         assert violations(WIRES["anthropic"], ready.body) == []
 
     @pytest.mark.parametrize("more", ['"temperature":1e999', '"seed":' + "7" * 5000, '"top_p":1.10'])
-    def test_a_body_that_fits_leaves_byte_for_byte_whatever_its_numbers(self, more):
+    def test_a_body_that_fits_is_returned_byte_for_byte_whatever_its_numbers(self, more):
         huge = json.dumps(result(0, 20_000))
         raw = f'{{"model":"m","max_tokens":10,{more},"messages":[{{"role":"user","content":"go"}},{json.dumps(call(0))},{huge}]}}'.encode()
 
@@ -334,7 +334,7 @@ class TestFit:
         with pytest.raises(BadRequest):
             ebbtide.fit({"model": "m", "messages": [{"role": "user", "content": "go"}], **broken})
 
-    def test_fit_keeps_nothing_and_says_so(self):
+    def test_fit_saves_nothing_and_says_so(self):
         text = json.dumps(ebbtide.fit(body(loop(60)), window=40_000).body)
 
         assert "not kept" in text

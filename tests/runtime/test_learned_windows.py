@@ -74,7 +74,7 @@ def test_a_bill_of_another_model_says_nothing_about_this_one():
     assert ctx.window == 12_000
 
 
-def test_a_person_takes_a_learned_window_back_and_it_holds_in_other_processes(tmp_path):
+def test_a_person_forgets_a_learned_window_and_other_processes_see_it(tmp_path):
     ctx = walked(tmp_path)
     ctx.overflowed(refusal(30_000))
     other = context(store=tmp_path, window=WINDOW, policy="default")

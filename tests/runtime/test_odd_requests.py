@@ -57,7 +57,7 @@ def unexpected(odd: Odd, do) -> str:
 
 
 @pytest.mark.parametrize("values", [JSON, FOREIGN], ids=["json", "foreign"])
-def test_fit_takes_or_refuses_every_odd_request(values):
+def test_fit_accepts_or_refuses_every_odd_request(values):
     told = [
         unexpected(odd, lambda body, wire=odd.wire: ebbtide.fit(body, wire=wire).body) for odd in odd_requests(values)
     ]
@@ -66,7 +66,7 @@ def test_fit_takes_or_refuses_every_odd_request(values):
     assert [one for one in told if one] == []
 
 
-def test_a_request_that_is_cut_takes_or_refuses_every_odd_part():
+def test_a_request_that_is_cut_accepts_or_refuses_every_odd_part():
     """The same where old turns leave: what is odd is then in the part that is written anew, or beside it."""
     told, edited = [], 0
     for n, odd in enumerate(odd_requests(JSON, LONG)):

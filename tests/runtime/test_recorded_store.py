@@ -99,7 +99,7 @@ def test_every_checksum_holds(recorded):
     assert (report["ok"], report["unchecked"], report["results"], report["problems"]) == (True, 0, 131, [])
 
 
-def test_every_plan_is_the_same_when_it_is_made_again(recorded):
+def test_every_plan_is_the_same_when_it_is_repeated(recorded):
     code, (report,) = verify(recorded, "--replan")
 
     assert report["plans"] == PLANS

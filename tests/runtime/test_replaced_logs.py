@@ -109,7 +109,7 @@ def test_a_reader_learns_that_its_position_belongs_to_another_log(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="locks of open files")
-def test_gc_beside_a_living_session_that_was_idle_for_weeks_takes_nothing_of_it(tmp_path):
+def test_gc_beside_an_open_session_that_was_idle_for_weeks_removes_nothing_of_it(tmp_path):
     ctx, now = opened(tmp_path), 4_000_000_000.0
     walk(ctx, 1, 41)
     edits = ctx.edits()

@@ -222,7 +222,7 @@ def test_unseen_records_of_others_are_not_left_out_of_a_checkpoint(tmp_path):
     assert not list(Path(tmp_path).rglob("*.resume"))
 
 
-def test_a_checkpoint_of_another_form_is_not_read(tmp_path):
+def test_a_checkpoint_of_another_format_is_not_read(tmp_path):
     first, _, _ = large(tmp_path)
     path = memo(tmp_path)
     log = first._log

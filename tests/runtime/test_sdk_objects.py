@@ -7,7 +7,7 @@ import ebbtide
 LARGE = "z" * 300_000
 
 
-def test_anthropic_blocks_are_read_and_leave_as_themselves():
+def test_anthropic_blocks_are_read_and_returned_as_themselves():
     types = pytest.importorskip("anthropic.types")
     call = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a"}}
     content, usage = [{"type": "text", "text": "ok"}, call], {"input_tokens": 10, "output_tokens": 5}
@@ -27,7 +27,7 @@ def test_anthropic_blocks_are_read_and_leave_as_themselves():
     assert ready.body["messages"][1]["content"][1] is reply.content[1]
 
 
-def test_openai_chat_messages_are_read_and_leave_as_themselves():
+def test_openai_chat_messages_are_read_and_returned_as_themselves():
     chat = pytest.importorskip("openai.types.chat")
     call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
@@ -48,7 +48,7 @@ def test_openai_chat_messages_are_read_and_leave_as_themselves():
     assert ready.body["messages"][2] is said
 
 
-def test_openai_responses_items_are_read_and_leave_as_themselves():
+def test_openai_responses_items_are_read_and_returned_as_themselves():
     responses = pytest.importorskip("openai.types.responses")
     reasoning = responses.ResponseReasoningItem.model_validate(
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "zz"}

@@ -169,9 +169,7 @@ def test_the_users_messages_and_restored_content_stay_under_default(wire: str, d
 @pytest.mark.parametrize("policy", PRESETS)
 @nightly(300, quick=2)
 @given(data=st.data())
-def test_whatever_a_person_pins_or_takes_back_every_request_is_valid(
-    policy: str, wire: str, data: st.DataObject
-) -> None:
+def test_every_request_is_valid_whatever_a_person_pins_or_restores(policy: str, wire: str, data: st.DataObject) -> None:
     """And what is pinned goes out from then on."""
     walk, requests = walks(wire, policy, data)
     ctx = walk.context()

@@ -48,7 +48,7 @@ def test_a_setting_of_the_wrong_kind_is_refused_by_its_name_before_anything_is_d
 
 
 @pytest.mark.parametrize("window", ["32k", None, 0, False, -1, 1000.5, float("nan"), float("inf")])
-def test_fit_takes_a_number_of_tokens(window):
+def test_fit_accepts_a_number_of_tokens(window):
     with pytest.raises(ebbtide.BadConfig, match="window must be a number of tokens"):
         ebbtide.fit(REQUEST, window=window)
 

@@ -37,7 +37,7 @@ def test_a_window_is_recorded_when_it_differs_from_the_last():
     assert [history.window(n) for n in (1, 4, 5, 9, 10, 11)] == [60_000, 60_000, 200_000, 200_000, 60_000, 60_000]
 
 
-def test_plans_of_several_windows_are_made_again():
+def test_plans_of_several_windows_can_be_repeated():
     store = MemoryStore()
     for window, start, stop in ((20_000, 1, 41), (30_000, 41, 81), (15_000, 81, 121)):
         assert walked(store, window, start, stop).edits()

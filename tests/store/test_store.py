@@ -213,7 +213,7 @@ def test_only_a_store_of_files_gives_a_blob_path(tmp_path):
     assert MemoryStore().open("s", now=1.0).blob_path("a.txt") == ""
 
 
-def test_open_store_takes_none_or_a_directory_and_refuses_the_rest(tmp_path):
+def test_open_store_accepts_none_or_a_directory_and_refuses_the_rest(tmp_path):
     assert isinstance(open_store(None), MemoryStore)
     assert isinstance(open_store(tmp_path), DirectoryStore)
     assert isinstance(open_store(str(tmp_path)), DirectoryStore)

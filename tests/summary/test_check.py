@@ -70,7 +70,7 @@ def test_a_long_summary_that_begins_with_regret_is_no_refusal():
     assert checked(text).faults != ("refused",)
 
 
-def test_headings_that_say_nothing_make_no_loop():
+def test_empty_headings_make_no_loop():
     names = ("Intent", "Constraints", "Files", "Errors", "Decisions", "Pending", "Current", "Next")
     assert checked("- Work began.\n" + "".join(f"## {name}\nN/A\n" for name in names)).faults == ()
 
@@ -230,7 +230,7 @@ def test_a_source_is_searched_however_large():
 @pytest.mark.parametrize(
     "piece", ["a", "aB", "a_", "a/", "a.", "1,", "you ", "when the user ", "请执行", "<", "_", "\n"]
 )
-def test_no_text_takes_for_ever(piece):
+def test_no_text_takes_forever(piece):
     """Time grows with the text alone; were it with the square, this test would stand still."""
     text = "- One.\n" + (piece * 20_000)[:20_000]
 

@@ -32,7 +32,7 @@ def test_a_summary_returns_what_was_put_into_it(summary, digest, automatic, word
 
 
 @given(hostile, hostile)
-def test_there_are_as_many_frames_as_were_made(summary, digest):
+def test_there_are_as_many_frames_as_were_written(summary, digest):
     text = write_summary_text(summary=summary, facts=digest, is_automatic=True)
 
     found = [tag for tag, _ in frames(text, tags=NAMES)]

@@ -93,7 +93,7 @@ def test_an_earlier_summary_is_shown_and_not_to_be_rewritten():
 
 
 @pytest.mark.parametrize("one", CORPUS, ids=lambda one: one.name)
-def test_nothing_given_can_leave_its_place_in_the_question(one):
+def test_no_input_can_leave_its_place_in_the_question(one):
     """The rules come after it, and no tag inside closes the one around it."""
     text = prompt(max_tokens=100, focus=one.text + "</focus>", prior_summary=one.text + "< /earlier-summary>")
 

@@ -141,7 +141,7 @@ def test_text_sent_meanwhile_is_framed_and_sent_with_the_next_request(tmp_path):
     )
 
 
-def test_words_sent_during_the_last_reply_are_answered_too(tmp_path):
+def test_text_sent_during_the_last_reply_is_answered_too(tmp_path):
     with Upstream(["One.", "Two."]) as upstream:
         chat = Stage(tmp_path, upstream).chat()
         said = []
@@ -296,7 +296,7 @@ def test_the_model_is_reminded_of_an_unfinished_list_when_the_person_writes(tmp_
     assert "[>] mend the gauge" in str(upstream.requests[2].parsed["messages"][-1]["content"][0])
 
 
-def test_a_sub_agent_has_its_own_context_and_brings_back_its_last_words(tmp_path):
+def test_a_sub_agent_has_its_own_context_and_returns_its_last_message(tmp_path):
     def script(body):
         first = str(body["messages"][0])
         if "Find the datum." in first:
@@ -368,7 +368,7 @@ def test_prompts_differ_by_family_and_all_explain_recall():
     assert all("ebb_recall" in text for text in found.values())
 
 
-def test_a_turn_without_words_and_nothing_open_says_so(tmp_path):
+def test_an_empty_turn_with_nothing_open_says_so(tmp_path):
     with Upstream([]) as upstream:
         events = list(Stage(tmp_path, upstream).chat().agent.run_turn())
 

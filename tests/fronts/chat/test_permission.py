@@ -153,7 +153,7 @@ def test_files_that_decide_what_git_runs_ask_first(workspace, name, path):
 
 
 @pytest.mark.parametrize("path", FREE)
-def test_other_files_with_such_names_are_free(workspace, path):
+def test_other_files_with_such_names_are_allowed(workspace, path):
     need = NAMED["write"].action(ToolState(root=workspace), Arguments({"path": path}))
 
     assert decide(need, Rules(root=workspace), "build")[0] == "allow"

@@ -179,7 +179,7 @@ def test_the_question_says_what_always_would_cover(root: Path) -> None:
         *("p 12>/dev/null", "p >/dev/nullx", "p 2>&1a", "a=b p", "p;;p", "p\n&& p", ">/dev/null", "p; >/dev/null"),
     ],
 )
-def test_a_line_that_bash_reads_differently_from_our_readings_has_no_answer(line: str) -> None:
+def test_a_line_that_bash_may_read_differently_has_no_answer(line: str) -> None:
     assert plain_commands(line) == ()
 
 
@@ -218,7 +218,7 @@ QUOTED = [
 
 
 @pytest.mark.parametrize("word", QUOTED)
-def test_words_that_we_read_are_the_words_that_bash_passes(word: str) -> None:
+def test_the_words_that_we_read_are_the_words_that_bash_passes(word: str) -> None:
     """However a word is quoted: either there is no answer, or bash agrees with it."""
     forms = [word, f"'{word}'", f'"{word}"', f"a{word}", f"'{word}'\"{word}\"", f"x='{word}'", f"{word}'{word}'"]
     read = {form: plain_commands(f"printf '%s\\0' {form}") for form in forms}

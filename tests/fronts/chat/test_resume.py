@@ -165,7 +165,7 @@ def test_the_bill_continues_after_a_resume(tmp_path):
     assert chat.bill.dollars > 0
 
 
-def test_another_model_of_the_same_wire_takes_over_and_another_wire_does_not(tmp_path):
+def test_another_model_of_the_same_wire_can_resume_and_another_wire_cannot(tmp_path):
     from ebbtide.fronts.chat.providers import make_provider
 
     with Upstream(["One.", "Two."]) as upstream:

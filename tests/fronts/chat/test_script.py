@@ -146,7 +146,7 @@ def test_without_a_model_the_message_names_every_way_to_choose_one(place, capsys
     assert all(word in told for word in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--base-url", "--local"))
 
 
-def test_a_server_of_ones_own_is_asked_for_its_model_or_named(place, capsys):
+def test_a_custom_server_is_asked_for_its_model_or_named(place, capsys):
     with Upstream(["Hi."]) as upstream:
         assert main(["chat", "--base-url", upstream.url + "/v1", "-p", "Hi."]) == 2
         assert "--model" in capsys.readouterr().err

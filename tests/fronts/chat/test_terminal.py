@@ -128,7 +128,7 @@ def _plain(message) -> str:
 UNTIL_TOLD = "until test -e told; do sleep 0.05; done"
 
 
-def test_questions_interruptions_queued_words_pastes_and_modes(place):
+def test_questions_interruptions_queued_text_pastes_and_modes(place):
     script = [
         [Use("bash", {"command": "ls -1"})],
         [Use("bash", {"command": "ls gauges"})],

@@ -50,7 +50,7 @@ def running(pid: int) -> bool:
 # --- read ------------------------------------------------------------------------------------------------------
 
 
-def test_read_numbers_lines_and_takes_a_range(state):
+def test_read_numbers_lines_and_accepts_a_range(state):
     (state.root / "a.txt").write_text("one\ntwo\nthree\n")
 
     assert run(state, "read", path="a.txt").text == "     1\tone\n     2\ttwo\n     3\tthree"
@@ -107,7 +107,7 @@ def test_read_refuses_binary_data_folders_and_missing_files(state):
 # --- write and edit --------------------------------------------------------------------------------------------
 
 
-def test_write_makes_folders_and_a_known_file_may_be_replaced(state):
+def test_write_creates_folders_and_a_known_file_may_be_replaced(state):
     assert run(state, "write", path="deep/er/a.py", content="x = 1\n").text == "Created deep/er/a.py, 1 line."
     assert run(state, "write", path="deep/er/a.py", content="x = 2\n").text.startswith("Replaced")
     assert (state.root / "deep/er/a.py").read_text() == "x = 2\n"

@@ -114,7 +114,7 @@ def test_without_the_option_the_stores_sessions_are_first_and_then_claude_codes(
     assert "Claude Code" not in ebb("context", "last").err
 
 
-def test_replay_takes_them_too(ebb, claude):
+def test_replay_accepts_them_too(ebb, claude):
     ran = ebb("replay", "9a2b", "--policies", "default", "--no-recall", "--json", "--workers", "1")
 
     assert ran.code == 0, ran.err

@@ -68,7 +68,7 @@ def test_the_header_of_a_recorded_session_is_what_was_billed(ebb, tmp_path):
     assert len(told["cells"]) == 100
 
 
-def test_any_call_of_a_session_can_be_looked_at(ebb, tmp_path):
+def test_any_call_of_a_session_can_be_shown(ebb, tmp_path):
     path = recorded(tmp_path / "s.jsonl", steps=9)
 
     early, late = (ebb("context", path, "--at", n, "--json").json for n in (2, 9))

@@ -131,7 +131,7 @@ def test_a_store_that_may_not_be_written_to_fails(doctor, tmp_path):
     assert found["store", "path"]["state"] == "fail"
 
 
-def test_nothing_is_made_by_looking(doctor, tmp_path):
+def test_the_doctor_creates_nothing(doctor, tmp_path):
     doctor("--store", str(tmp_path / "new"))
 
     assert not (tmp_path / "new").exists()
@@ -178,7 +178,7 @@ def test_an_extra_is_there_if_all_it_needs_is_and_new_enough(tmp_path, monkeypat
     assert checks["ebb mcp"].next == "pip install 'ebbtide[mcp]'"
 
 
-def test_the_real_program_leaves_with_0(tmp_path):
+def test_the_real_program_exits_with_0(tmp_path):
     assert run_program("doctor", env={"EBB_HOME": str(tmp_path), "HOME": str(tmp_path)}, cwd=tmp_path).returncode == 0
 
 

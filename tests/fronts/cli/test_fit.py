@@ -85,7 +85,7 @@ def test_explain_lists_only_the_edits_that_were_made(ebb, tmp_path, policy):
     assert f"{report['held']} edits active" in told.err
 
 
-def test_an_edit_that_only_leaves_something_out_holds_too(ebb):
+def test_an_edit_that_only_removes_something_applies_too(ebb):
     report = json.loads(ebb("fit", "--example", "--window", "120k", "--explain", "--json").err.partition("\n")[2])
 
     assert "strip_thinking" in {edit["by"] for edit in report["edits"]}

@@ -149,7 +149,7 @@ class TestWhy:
         assert ran.code == 0
         assert "never in the conversation" in ran.text
 
-    def test_a_recorded_file_can_be_asked(self, ebb, tmp_path):
+    def test_a_recorded_file_can_be_searched(self, ebb, tmp_path):
         ran = ebb("why", LINES + "0", recorded(tmp_path / "s.jsonl"), *PRESSED)
 
         assert "was removed" in ran.text

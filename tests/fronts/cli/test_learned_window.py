@@ -17,7 +17,7 @@ def refused(store, *, window=200_000):
     return context
 
 
-def test_it_is_shown_with_its_day_and_with_what_takes_it_back(ebb, tmp_path):
+def test_it_is_shown_with_its_day_and_the_command_that_forgets_it(ebb, tmp_path):
     refused(tmp_path)
 
     shown = ebb("context", "nightly", "--store", str(tmp_path))

@@ -172,7 +172,7 @@ def test_help_teaches_with_examples_that_parse(ebb, name):
 @pytest.mark.parametrize(
     "words", [["nonsense"], ["fit", "--nonsense"], ["gc", "--older-than", "soon"], ["explain", "x", "--price", "nan"]]
 )
-def test_wrong_words_are_bad_input(ebb, words):
+def test_wrong_arguments_are_bad_input(ebb, words):
     ran = ebb(*words)
 
     assert ran.code == 2
@@ -200,7 +200,7 @@ def test_arguments_may_follow_options(ebb, tmp_path):
     assert "no option --nightly" in ebb("why", "line 3", "--store", "agents", "--nightly").err
 
 
-def test_only_what_takes_files_says_that_a_name_is_none(ebb, tmp_path):
+def test_only_commands_that_accept_files_say_that_a_name_is_no_file(ebb, tmp_path):
     stored(tmp_path)
     written(tmp_path / "r.json", {})
 
@@ -209,7 +209,7 @@ def test_only_what_takes_files_says_that_a_name_is_none(ebb, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["show"], ["diff"], ["why", "harbour"], ["context"], ["explain"], ["report"]])
-def test_the_example_can_be_looked_at_in_every_way(ebb, words):
+def test_the_example_can_be_shown_in_every_way(ebb, words):
     assert ebb(*words, "--example", "--window", "100k").code == 0
 
 
@@ -223,7 +223,7 @@ def test_a_file_that_is_not_there_is_bad_input_and_says_what_is(ebb, tmp_path):
     assert "nightly" in ran.err
 
 
-def test_a_reader_that_leaves_is_no_error():
+def test_a_reader_that_closes_the_pipe_is_no_error():
     piped = subprocess.Popen([*PROGRAM, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     piped.stdout.close()
     told = piped.stderr.read()
@@ -233,7 +233,7 @@ def test_a_reader_that_leaves_is_no_error():
     assert told == b""
 
 
-def test_a_reader_that_leaves_in_the_middle_is_no_error_either(tmp_path):
+def test_a_reader_that_closes_the_pipe_in_the_middle_is_no_error_either(tmp_path):
     stored(tmp_path)
     words = [*PROGRAM, "show", "nightly", "--full", "--raw", "--store", str(tmp_path)]
     piped = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -18,7 +18,7 @@ def file(request, data):
 
 
 @pytest.mark.data
-def test_the_window_of_any_recorded_session_can_be_looked_at(ebb, file):
+def test_the_window_of_any_recorded_session_can_be_shown(ebb, file):
     told = ebb("context", file, "--json")
 
     assert told.code == 0, told.err

@@ -129,7 +129,7 @@ class TestUndo:
 
 
 class TestVerify:
-    def test_a_sound_store_verifies_and_every_plan_can_be_made_again(self, ebb, tmp_path):
+    def test_a_sound_store_verifies_and_every_plan_can_be_repeated(self, ebb, tmp_path):
         stored(tmp_path)
 
         (told,) = ebb("verify", "--replan", "--json").json
@@ -241,7 +241,7 @@ class TestExport:
 
         assert all(json.loads(row) for row in (tmp_path / "out.jsonl").read_text().splitlines())
 
-    def test_anthropic_is_a_request_that_a_provider_takes(self, ebb, tmp_path):
+    def test_an_anthropic_export_is_a_request_that_a_provider_accepts(self, ebb, tmp_path):
         stored(tmp_path)
 
         body = ebb("export", "nightly", "--format", "anthropic").json

@@ -56,7 +56,7 @@ def test_a_narrow_terminal_has_the_legend_below_the_grid(session):
     assert "tokens" in wide[1]
 
 
-def test_sentences_beside_a_table_end_their_lines_between_words(ebb, session):
+def test_sentences_beside_a_table_wrap_between_words(ebb, session):
     whole = ebb("report", session, *PRESSED).text.splitlines()[-2]
 
     rows = _seen("report", session, *PRESSED, columns=60)
@@ -185,7 +185,7 @@ def test_the_word_version_is_answered_with_the_option(ebb):
     assert "did you mean --version?" in ebb("version").err
 
 
-def test_making_plans_again_shows_how_far_it_is_to_a_person_and_nothing_to_a_pipe(tmp_path):
+def test_repeating_plans_shows_progress_to_a_person_and_nothing_to_a_pipe(tmp_path):
     for session in ("nightly", "weekly"):
         stored(tmp_path, session)
     words = ("verify", "--replan", "--store", tmp_path)

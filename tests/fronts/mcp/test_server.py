@@ -66,7 +66,7 @@ async def test_errors_are_results_and_the_server_continues(tmp_path):
     assert "a needle" in found
 
 
-async def test_without_a_name_the_newest_session_is_asked_at_each_call(tmp_path):
+async def test_without_a_name_each_call_uses_the_newest_session(tmp_path):
     async with server(tmp_path) as client:
         nothing, failed = await asked(client, SEARCH_TOOL, query="needle")
         talk(tmp_path, "one", "needle of the first")

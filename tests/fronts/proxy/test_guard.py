@@ -58,7 +58,7 @@ def test_a_page_and_a_rebound_name_are_turned_away_everywhere(path, tmp_path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_with_a_token_nothing_is_to_be_had_without_it(path, tmp_path):
+def test_with_a_token_nothing_is_served_without_it(path, tmp_path):
     wrong = [("", {}), ("", {"X-Ebb-Token": "wrong"}), ("", {"Authorization": f"Bearer {TOKEN}"}), ("/ebb/t/wrong", {})]
     right = [("", {"X-Ebb-Token": TOKEN}), (f"/ebb/t/{TOKEN}", {})]
     with beside(lambda n, seen: [answer(b"{}")], tmp_path, token=TOKEN) as (upstream, running):

@@ -11,7 +11,7 @@ from runtime.sessions import context, loop, run
 
 
 @pytest.mark.parametrize("seed", [WIRES.index("anthropic") + len(WIRES) * n for n in range(len(LATE))])
-def test_an_engine_that_is_always_late_sends_what_the_provider_takes(seed):
+def test_an_engine_that_is_always_late_sends_what_the_provider_accepts(seed):
     """Thinking is signed for what was sent: edits that were recorded behind its back had every later request refused."""
     tally = late(14, seed, lambda points: None)
 

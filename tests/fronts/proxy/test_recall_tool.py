@@ -203,7 +203,7 @@ def test_a_recall_is_answered_inside_one_normal_answer_and_keeps_the_prefix(wire
 
 @WIRES
 @STREAMS
-def test_a_recall_before_any_word_leaves_no_trace(wire, stream, tmp_path):
+def test_a_recall_before_any_text_leaves_no_trace(wire, stream, tmp_path):
     script = [[RECALL], [Say("It was 8123.")], [Say("Bye.")]]
     with Upstream(script) as upstream, proxied(upstream.url, store=tmp_path, recall="tool") as running:
         agent = client(wire, running, upstream)

@@ -127,7 +127,7 @@ def test_titles_and_sub_agents_leave_the_conversation_unchanged(tmp_path):
     assert len({one["project"] for one in told.values()}) == 1
 
 
-def test_two_tenants_with_the_same_id_never_meet(tmp_path):
+def test_two_tenants_with_the_same_id_never_mix(tmp_path):
     """Not in memory, not on disk, not in what goes out."""
     with (
         Upstream(looping("anthropic"), window=60_000) as upstream,

@@ -150,7 +150,7 @@ PHASES = {
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_client_that_leaves_takes_the_request_to_the_upstream_along(phase, tmp_path):
+def test_a_client_that_disconnects_ends_the_request_to_the_upstream(phase, tmp_path):
     steps, read = PHASES[phase]
     with beside(lambda n, seen: steps, tmp_path) as (upstream, running):
         connection = leaving(running.port, BODY, read)

@@ -98,7 +98,7 @@ def test_opencode_keeps_its_settings_and_its_own_addresses_become_upstreams():
     assert settings["provider"]["openai"]["options"] == {"baseURL": f"{PROXY}/openai/v1"}
 
 
-def test_settings_that_cannot_be_read_are_left_as_they_are():
+def test_unreadable_settings_are_left_unchanged():
     environ = {"OPENCODE_CONFIG_CONTENT": "{ // a comment\n}"}
 
     assert (

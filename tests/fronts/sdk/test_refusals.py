@@ -85,7 +85,7 @@ def test_a_policy_may_refuse():
 
 @pytest.mark.parametrize("wire", ASK)
 @pytest.mark.parametrize("status", [401, 429, 500, 529])
-def test_other_errors_are_the_callers_and_are_not_tried_again_by_us(wire, status):
+def test_other_errors_reach_the_caller_and_are_not_retried_by_us(wire, status):
     with Upstream([Failure(status=status, message="no")]) as upstream, pytest.raises(Exception) as told:
         ASK[wire](ebbtide.wrap(client(wire, upstream), window=WINDOW))
 

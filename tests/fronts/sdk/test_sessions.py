@@ -152,7 +152,7 @@ def test_with_a_store_a_new_process_continues_where_the_last_one_stopped(tmp_pat
     assert [n for n in quiet if sent[n][: len(sent[n - 1])] != sent[n - 1]] == []
 
 
-def test_a_context_on_the_same_store_reads_what_left(tmp_path):
+def test_a_context_on_the_same_store_reads_removed_content(tmp_path):
     with Upstream(script("anthropic"), window=WINDOW) as upstream, ebbtide.session("nightly"):
         talk = Talk("anthropic")
         wrapped = ebbtide.wrap(client("anthropic", upstream), window=WINDOW, store=tmp_path, durable=False)

@@ -164,7 +164,7 @@ def find_gate(wrapped) -> CallGate:
 
 
 @WIRES
-def test_a_branch_of_an_unnamed_conversation_opens_nothing_of_another(wire):
+def test_a_branch_of_an_unnamed_conversation_reads_nothing_of_another(wire):
     """The session answers for the conversation that was prepared last; under a name, for the whole session."""
     with Upstream(echo) as upstream:
         wrapped = ebbtide.wrap(client(wire, upstream), store=MemoryStore())

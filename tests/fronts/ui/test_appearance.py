@@ -97,7 +97,7 @@ def test_nothing_sticks_out_at_either_width(chromium, address, width):
         assert not watched.misdeeds()
 
 
-def test_words_without_an_end_do_not_stick_out_either(chromium, tmp_path):
+def test_words_without_line_breaks_do_not_stick_out_either(chromium, tmp_path):
     """In a title, a project, a session's name, a model's, a tool's, a file's, a command's, an error's."""
     use = {"type": "tool_use", "id": "t1", "name": ENDLESS[:180], "input": {"file_path": f"/src/{ENDLESS}.py"}}
     run = {"type": "tool_use", "id": "t2", "name": "Bash", "input": {"command": f"cat {ENDLESS}"}}
@@ -138,7 +138,7 @@ def test_every_text_contrasts_with_its_background(chromium, address, theme):
         assert not page.evaluate(_CONTRAST)
 
 
-def test_whatever_can_be_used_has_a_name_and_shows_the_focus(chromium, address):
+def test_every_control_has_a_name_and_shows_the_focus(chromium, address):
     with looking(chromium, address) as watched:
         page = watched.page
         assert not page.evaluate(_NAMELESS)
