@@ -24,7 +24,7 @@ from ebbtide.store.log_lines import Position, scan, scan_for_resume
 from ebbtide.store.search.words import parse_query
 from formats.test_codex import Rollout
 from formats.test_opencode import TALK, stored
-from fronts.ui.inspector import Talker
+from fronts.ui.inspector import BilledAgent
 
 DATA = ROOT.parent / "shared" / "data"
 _LONGEST_SEED = 24 << 10
@@ -175,7 +175,7 @@ def _opencode_folder() -> Iterator[Check]:
 
 def stored_session(root: Path) -> Path:
     """With one session that made edits and a fold; gives its log."""
-    talker = Talker(root, session="one", project="p", window=9_000).steps(14, lines=60)
+    talker = BilledAgent(root, session="one", project="p", window=9_000).steps(14, lines=60)
     talker.context.compact()
     talker.context.prepare({"model": "claude-opus-4-5", "max_tokens": 100, "messages": talker.messages})
     talker.context.recall("tide")

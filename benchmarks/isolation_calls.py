@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from laws.canaries import SLOTS, SYSTEM, Body, Pen, Scribe, body_of, flat, marks
+from laws.canaries import SLOTS, SYSTEM, Body, ExchangeWriter, NumberedTexts, body_of, flat, marks
 from laws.interleaving import Side, operate
 from upstream.check import refusals
 from upstream.prefix import tokens, units
@@ -29,7 +29,7 @@ SAMPLED = 40
 """Every so-manieth call it is tried what can be read again, and what another's handle opens."""
 
 
-class Outputs(Pen):
+class Outputs(NumberedTexts):
     """Results as tools print them: rows of JSON, lines of a log, or prose."""
 
     def text(self, label: str, lines: int = 1) -> str:
@@ -67,7 +67,7 @@ class Call:
 def calls(count: int, seed: int) -> Iterator[Call]:
     """The same calls for every subject: what goes out has no part in them."""
     chance = random.Random(seed)
-    scribe = Scribe(chance, most_lines=100)
+    scribe = ExchangeWriter(chance, most_lines=100)
     scribe.pen = Outputs()
     live: list[tuple[int, list[Side]]] = []
     opened = 0
@@ -90,7 +90,7 @@ def calls(count: int, seed: int) -> Iterator[Call]:
         number += 1
 
 
-def _sides(scribe: Scribe, pair: int) -> list[Side]:
+def _sides(scribe: ExchangeWriter, pair: int) -> list[Side]:
     chance = scribe.chance
     slots = [chance.choice(list(SLOTS)) for _ in range(chance.randint(9, 14))]
     first, second = scribe.pair(slots, is_shuffled=chance.random() < 0.2)

@@ -35,7 +35,7 @@ def nested(depth: int) -> Any:
     return whole
 
 
-class Unfriendly:
+class RaisingObject:
     """Raises at whatever is asked of it."""
 
     def __getattr__(self, name: str) -> Any:
@@ -96,7 +96,7 @@ FOREIGN: dict[str, Any] = {
     "null_key": {None: "x"},
     "tuple_key": {("a",): "x"},
     "cycle": cycle(),
-    "unfriendly": Unfriendly(),
+    "unfriendly": RaisingObject(),
     "bytearray": bytearray(b"x"),
     "abyss": nested(20_000),
 }

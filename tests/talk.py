@@ -56,7 +56,7 @@ IMAGE = 2_000
 
 
 @dataclass(slots=True)
-class _Scribe:
+class _ItemBuilder:
     items: list[Item] = field(default_factory=list)
     calls: dict[str, str] = field(default_factory=dict)
     """From an open call's id to its tool."""
@@ -117,7 +117,7 @@ class _Scribe:
 
 def talk(*lines: str) -> tuple[Item, ...]:
     """Items of a conversation. More lines extend it: the items before stay the same."""
-    scribe = _Scribe()
+    scribe = _ItemBuilder()
     for line in lines:
         scribe.write(line)
     return tuple(scribe.items)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ebbtide.core.errors import BadRequest
 from ebbtide.wire import WIRES
 from ebbtide.wire.validity import repair, violations
-from laws.trial import Told, nightly
+from laws.trial import ShortReprBody, nightly
 from poison.histories import spoiled
 from upstream.check import refusals, refusals_bytes
 from upstream.finding import Body
@@ -60,7 +60,7 @@ ONLY_THEIRS: dict[str, dict[str, str]] = {
 @nightly(2_000, quick=25)
 @given(data=st.data())
 def test_both_accept_what_a_client_could_send(wire: str, data: st.DataObject) -> None:
-    body = data.draw(bodies(wire).map(Told))
+    body = data.draw(bodies(wire).map(ShortReprBody))
     assert [str(one) for one in violations(WIRES[wire], body)] == []
     assert [str(one) for one in refusals(wire, body)] == []
     assert repair(WIRES[wire], body)[0] is body
@@ -111,7 +111,7 @@ def test_an_automatic_breakpoint_on_the_request_is_repaired_too() -> None:
 @st.composite
 def accidents(draw: st.DrawFn, wire: str) -> Body:
     """A client's history after so many things went wrong with it: lost, doubled, swapped, emptied, cut short, renamed."""
-    body = Told(copy.deepcopy(draw(bodies(wire))))
+    body = ShortReprBody(copy.deepcopy(draw(bodies(wire))))
     for _ in range(draw(st.integers(1, 3))):
         spot = draw(st.sampled_from(spots(body[WIRES[wire].list_key])))
         draw(st.sampled_from(ACCIDENTS))(draw, *spot)

@@ -11,7 +11,7 @@ from ebbtide.store import open_store
 from runtime.sessions import EARLY, Clock, body, context, loop
 
 
-class Watched(dict):
+class CountingMessage(dict):
     """A message that counts how often its content is taken."""
 
     taken: Counter
@@ -30,7 +30,7 @@ def watched(records):
     taken = Counter()
     for record in records:
         if "message" in record:
-            record["message"] = Watched(record["message"])
+            record["message"] = CountingMessage(record["message"])
             record["message"].taken = taken
     return taken
 

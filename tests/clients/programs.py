@@ -19,7 +19,7 @@ PATIENCE = 500.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class ProgramRun:
     command: list[str]
     environ: Mapping[str, str]
 
@@ -34,7 +34,7 @@ class Program:
     """Requests of 48 that may break the prefix: a third more than was seen."""
     folds: int
     """That there must be, at least: where clearing alone had to do, no room would be left in the end."""
-    start: Callable[[Path, str, Path], Started]
+    start: Callable[[Path, str, Path], ProgramRun]
     """From the program's file, the proxy's address and a home."""
 
 
@@ -47,12 +47,12 @@ CLAUDE = {
 }
 
 
-def _claude(file: Path, proxy: str, home: Path) -> Started:
+def _claude(file: Path, proxy: str, home: Path) -> ProgramRun:
     command = [str(file), "-p", PROMPT, "--model", "claude-opus-4-8", "--allowedTools", "Bash"]
-    return Started(command=command, environ={"ANTHROPIC_BASE_URL": proxy, **CLAUDE})
+    return ProgramRun(command=command, environ={"ANTHROPIC_BASE_URL": proxy, **CLAUDE})
 
 
-def _codex(file: Path, proxy: str, home: Path) -> Started:
+def _codex(file: Path, proxy: str, home: Path) -> ProgramRun:
     place = home / ".codex"
     place.mkdir(parents=True)
     told = (
@@ -61,10 +61,10 @@ def _codex(file: Path, proxy: str, home: Path) -> Started:
     )
     (place / "config.toml").write_text(told, encoding="utf-8")
     command = [str(file), "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", PROMPT]
-    return Started(command=command, environ={"HERE_KEY": "sk-made-up"})
+    return ProgramRun(command=command, environ={"HERE_KEY": "sk-made-up"})
 
 
-def _opencode(file: Path, proxy: str, home: Path) -> Started:
+def _opencode(file: Path, proxy: str, home: Path) -> ProgramRun:
     # The window is ours to keep: one that it knew it would watch itself. For an answer it reserves 32,000 tokens of it.
     limits = {"context": 1_000_000, "output": 1_000_000}
     provider = {
@@ -75,7 +75,7 @@ def _opencode(file: Path, proxy: str, home: Path) -> Started:
     still = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
     told = {"provider": {"here": provider}, "autoupdate": False, "share": "disabled", "permission": {"bash": "allow"}}
     environ = {"OPENCODE_CONFIG_CONTENT": json.dumps(told), "OPENCODE_DISABLE_MODELS_FETCH": "1", **still}
-    return Started(command=[str(file), "run", "-m", "here/small", PROMPT], environ=environ)
+    return ProgramRun(command=[str(file), "run", "-m", "here/small", PROMPT], environ=environ)
 
 
 _FUNCTION = '''
@@ -85,13 +85,13 @@ def read_part(name: str) -> str:
 '''
 
 
-def _llm(file: Path, proxy: str, home: Path) -> Started:
+def _llm(file: Path, proxy: str, home: Path) -> ProgramRun:
     place = home / "llm"
     place.mkdir()
     told = f"- model_id: small\n  model_name: small\n  api_base: {proxy}/v1\n  supports_tools: true\n"
     (place / "extra-openai-models.yaml").write_text(told, encoding="utf-8")
     command = [str(file), "-m", "small", "--functions", _FUNCTION, "--chain-limit", "0", "--key", "sk-made-up", PROMPT]
-    return Started(command=command, environ={"LLM_USER_PATH": str(place)})
+    return ProgramRun(command=command, environ={"LLM_USER_PATH": str(place)})
 
 
 PROGRAMS = (
@@ -108,7 +108,7 @@ def environment(home: Path, more: Mapping[str, str]) -> dict[str, str]:
     return {**plain, "NO_COLOR": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", **more}
 
 
-def ran(started: Started, work: Path, home: Path) -> tuple[int, str, str]:
+def ran(started: ProgramRun, work: Path, home: Path) -> tuple[int, str, str]:
     """Exit code, what it said and what it complained about. Its children end with it."""
     process = subprocess.Popen(
         started.command, cwd=work, env=environment(home, started.environ), stdin=subprocess.DEVNULL,

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from clients.programs import CLAUDE, Started, ran
+from clients.programs import CLAUDE, ProgramRun, ran
 from local_model.model_server import served
 
 pytestmark = pytest.mark.timeout(1800)
@@ -51,7 +51,7 @@ def say(client_file, model, tmp_path):
 
     def said(text: str, *more: str, behind: list[str] = run) -> tuple[int, dict, str]:
         command = [*behind, *claude, *more, "-p", text]
-        code, told, beside = ran(Started(command=command, environ=environ), work, home)
+        code, told, beside = ran(ProgramRun(command=command, environ=environ), work, home)
         return code, json.loads(told), beside
 
     return said

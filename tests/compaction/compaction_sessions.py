@@ -49,7 +49,7 @@ def body(messages: list[Body], **more: object) -> Body:
     return {"model": MODEL, "max_tokens": 500, "messages": messages, **more}
 
 
-class Asked:
+class RecordingSummarizer:
     """A summarizer that remembers what it was asked. `says` is an answer, an exception, or what makes one of the n-th
     request."""
 
@@ -65,7 +65,7 @@ class Asked:
         return said
 
 
-class Heard:
+class EventLog:
     """A listener."""
 
     def __init__(self) -> None:

@@ -12,9 +12,9 @@ import pytest
 from compaction.compaction_sessions import (
     SUMMARY,
     WINDOW,
-    Asked,
     Body,
-    Heard,
+    EventLog,
+    RecordingSummarizer,
     body,
     context,
     folded,
@@ -64,7 +64,7 @@ def _whole(ctx: Context, handle: str) -> str:
 
 
 class TestNothingIsLost:
-    @pytest.mark.parametrize("summarizer", [None, Asked()], ids=["offline", "model"])
+    @pytest.mark.parametrize("summarizer", [None, RecordingSummarizer()], ids=["offline", "model"])
     def test_after_many_compactions_every_user_message_is_present_or_one_read_away(self, summarizer):
         ctx = context(store=MemoryStore(), summarizer=summarizer)
         folds = 0
@@ -138,7 +138,7 @@ class TestBytes:
 
         assert kept > 15, "there was hardly anything after a fold"
 
-    @pytest.mark.parametrize("summarizer", [None, Asked()], ids=["offline", "model"])
+    @pytest.mark.parametrize("summarizer", [None, RecordingSummarizer()], ids=["offline", "model"])
     def test_undone_and_redone_it_sends_what_it_sent(self, summarizer):
         store = MemoryStore()
         ctx = context(store=store, summarizer=summarizer)
@@ -182,7 +182,7 @@ class TestBytes:
         assert ctx.prepare(body(LONG[: at + 2])).report.held
 
     def test_a_resumed_session_sends_the_same_bytes_and_asks_no_model_again(self, tmp_path):
-        clock, first, second = Clock(), Asked(), Asked()
+        clock, first, second = Clock(), RecordingSummarizer(), RecordingSummarizer()
         ctx = context(store=tmp_path, clock=clock, summarizer=first)
         at, ready = until(ctx, LONG, folded)
 
@@ -193,8 +193,8 @@ class TestBytes:
 
     def test_two_processes_on_one_session_send_the_same_after_one_compacted(self, tmp_path):
         clock = Clock()
-        one = context(store=tmp_path, clock=clock, summarizer=Asked())
-        two = context(store=tmp_path, clock=clock, summarizer=Asked())
+        one = context(store=tmp_path, clock=clock, summarizer=RecordingSummarizer())
+        two = context(store=tmp_path, clock=clock, summarizer=RecordingSummarizer())
         two.prepare(body(LONG[:11]))
         at, ready = until(one, LONG, folded)
 
@@ -215,7 +215,7 @@ class TestBytes:
 
     def test_our_output_fed_back_is_a_no_op_and_the_summary_is_handed_on(self):
         said = "The harbour master wants centimetres."
-        ctx = context(summarizer=Asked(f"<summary>\n## Intent\n{said}\n</summary>"))
+        ctx = context(summarizer=RecordingSummarizer(f"<summary>\n## Intent\n{said}\n</summary>"))
         long = [{"role": "user", "content": said}, *LONG[1:]]
         _, ready = until(ctx, long, folded)
         history = ready.body["messages"]
@@ -224,7 +224,7 @@ class TestBytes:
         assert again.report.edits == ()
         assert sent(again) == sent(ready)
 
-        ctx = context(store=MemoryStore(), summarizer=Asked(f"<summary>\n## Intent\n{said}\n</summary>"))
+        ctx = context(store=MemoryStore(), summarizer=RecordingSummarizer(f"<summary>\n## Intent\n{said}\n</summary>"))
         _, ready = until(ctx, long, folded)
         history = [*ready.body["messages"], *(message for n in range(60, 90) for message in turn(n))]
         ctx._session.compaction.can_summarize = False
@@ -236,7 +236,7 @@ class TestBytes:
 class TestReplan:
     def test_after_compactions_by_a_model(self):
         store = MemoryStore()
-        list(walk(context(store=store, summarizer=Asked()), LONG))
+        list(walk(context(store=store, summarizer=RecordingSummarizer()), LONG))
 
         made, found = replanned(store.peek("default"))
         assert made >= 3
@@ -244,7 +244,7 @@ class TestReplan:
 
     def test_after_a_compaction_that_a_person_asked_for_and_one_they_wrote(self):
         store = MemoryStore()
-        ctx = context(store=store, window=100_000, summarizer=Asked())
+        ctx = context(store=store, window=100_000, summarizer=RecordingSummarizer())
         ctx.prepare(body(LONG[:41]))
         assert ctx.compact(focus="the datum").applied
         ctx.prepare(body(LONG[:61]))
@@ -257,7 +257,7 @@ class TestReplan:
 
     def test_after_an_overflow(self):
         store = MemoryStore()
-        ctx = context(store=store, window=100_000, summarizer=Asked())
+        ctx = context(store=store, window=100_000, summarizer=RecordingSummarizer())
         ctx.prepare(body(LONG[:61]))
         ctx.overflowed(ValueError("prompt is too long: 12000 tokens > 7000 maximum"))
 
@@ -268,7 +268,9 @@ class TestReplan:
     @pytest.mark.parametrize("policy", ["region", "claude-code", "mini-claude", "learn-v5", "sage", "opencode"])
     def test_after_the_compactions_of_a_preset(self, policy):
         store = MemoryStore()
-        ctx = context(store=store, window=30_000, policy=policy, summarizer=Asked("<summary>\nDone.\n</summary>"))
+        ctx = context(
+            store=store, window=30_000, policy=policy, summarizer=RecordingSummarizer("<summary>\nDone.\n</summary>")
+        )
         long = talk(45, lines=50)
         for n in range(1, len(long) + 1, 2):
             ready = ctx.prepare(body(long[:n]))
@@ -279,11 +281,11 @@ class TestReplan:
         assert found == []
 
 
-class TestByHand:
+class TestManual:
     """`compact`: looked at, written anew, from here, up to here, taken back."""
 
     def test_a_preview_changes_nothing_and_is_applied_without_asking_again(self):
-        store, asked = MemoryStore(), Asked()
+        store, asked = MemoryStore(), RecordingSummarizer()
         ctx = context(store=store, window=100_000, summarizer=asked)
         ctx.prepare(body(LONG))
 
@@ -300,7 +302,7 @@ class TestByHand:
         assert seen.summary in json.loads(json.dumps(ctx.prepare(body(LONG)).body))["messages"][0]["content"][0]["text"]
 
     def test_a_person_may_write_the_summary(self):
-        ctx = context(window=100_000, summarizer=Asked())
+        ctx = context(window=100_000, summarizer=RecordingSummarizer())
         ctx.prepare(body(LONG))
 
         ctx.compact(apply=False).apply("Only the datum matters.")
@@ -318,7 +320,7 @@ class TestByHand:
         assert "Take up the work" in text_of(until(by_itself, LONG, folded)[1])
 
     def test_the_focus_and_the_projects_instructions_reach_the_model(self):
-        asked = Asked()
+        asked = RecordingSummarizer()
         system = "You mend gauges.\n\n# Compact instructions\nAlways keep the datum.\n\n# Other\nBe brief."
         ctx = context(window=100_000, summarizer=asked)
         ctx.prepare(body(LONG, system=system))
@@ -370,7 +372,7 @@ class TestInsideALoop:
 
     @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-sonnet-5", "claude-sonnet-4-5"])
     def test_a_provider_that_binds_thinking_accepts_every_request(self, model):
-        counted, events, clock = iter(range(10_000)), Heard(), Clock()
+        counted, events, clock = iter(range(10_000)), EventLog(), Clock()
 
         def script(asked: Body) -> list[Part]:
             n = next(counted)

@@ -19,9 +19,9 @@ from compaction.compaction_sessions import (
     LONG,
     SUMMARY,
     WINDOW,
-    Asked,
     Body,
-    Heard,
+    EventLog,
+    RecordingSummarizer,
     body,
     context,
     folded,
@@ -79,12 +79,14 @@ USELESS = {
 }
 
 
-class TestUseless:
+class TestUselessAnswers:
     @pytest.mark.parametrize("says", USELESS.values(), ids=USELESS.keys())
     def test_the_facts_replace_the_summary_and_the_session_continues(self, says):
         """Nothing of a useless answer is sent, what failed is told, and all is folded all the same."""
-        store, events, failed = MemoryStore(), Heard(), []
-        ctx = context(store=store, summarizer=Asked(says), on_event=events, hooks=Hooks(failed=failed.append))
+        store, events, failed = MemoryStore(), EventLog(), []
+        ctx = context(
+            store=store, summarizer=RecordingSummarizer(says), on_event=events, hooks=Hooks(failed=failed.append)
+        )
 
         at, ready = until(ctx, LONG, folded)
 
@@ -99,7 +101,7 @@ class TestUseless:
 
     def test_a_summarizer_that_hangs_is_abandoned(self):
         never = threading.Event()
-        events = Heard()
+        events = EventLog()
         ctx = context(summarizer=lambda _: never.wait(240), summarizer_timeout=0.05, on_event=events)
 
         until(ctx, LONG, folded)
@@ -112,7 +114,7 @@ class TestUseless:
         long = talk(40)
         long[2]["content"][0]["content"] += HOSTILE
         echo = f"<summary>\n## Intent\nThe gauges are mended one by one.\n\n## Next\n{HOSTILE}\n</summary>"
-        ctx = context(store=MemoryStore(), summarizer=Asked(echo))
+        ctx = context(store=MemoryStore(), summarizer=RecordingSummarizer(echo))
 
         _, ready = until(ctx, long, folded)
 
@@ -125,7 +127,7 @@ class TestUseless:
                 return RuntimeError("prompt is too long: 9000 tokens > 4000 maximum")
             return response("<summary>\n## Intent\nA part of the gauges was mended.\n</summary>")
 
-        asked = Asked(says)
+        asked = RecordingSummarizer(says)
         _, ready = until(context(summarizer=asked), LONG, folded)
 
         assert len(asked.requests) > 2
@@ -134,7 +136,7 @@ class TestUseless:
     def test_a_real_provider_that_is_down_and_recovers(self):
         """Over HTTP: two answers of 529, then a summary."""
         script = [Failure(), Failure(), [Say(SUMMARY)]]
-        events = Heard()
+        events = EventLog()
         with Upstream(script) as upstream:
             ctx = context(summarizer=partial(posted, upstream), on_event=events)
             folds = [ready for ready in walk(ctx, talk(60)) if folded(ready)]
@@ -145,7 +147,7 @@ class TestUseless:
 
     def test_the_bill_of_a_summary_is_in_the_log(self):
         store = MemoryStore()
-        ctx = context(store=store, summarizer=Asked(response(SUMMARY, cache_read_input_tokens=900)))
+        ctx = context(store=store, summarizer=RecordingSummarizer(response(SUMMARY, cache_read_input_tokens=900)))
         until(ctx, LONG, folded)
 
         answers = [one for one in store.peek("default").read().records if one.get("kind") == "answer"]
@@ -155,12 +157,12 @@ class TestUseless:
 
 class TestBreaker:
     def test_after_three_failures_no_model_is_asked_any_more_even_after_a_restart(self, tmp_path):
-        broken = Asked(RuntimeError("down"))
+        broken = RecordingSummarizer(RuntimeError("down"))
         long = talk(60)
         list(walk(context(window=4_000, store=tmp_path, durable=False, summarizer=broken), long[: 4 * 40 + 1]))
         assert len(broken.requests) == MAX_USELESS_ANSWERS
 
-        resumed = Asked()
+        resumed = RecordingSummarizer()
         ctx = context(window=4_000, store=tmp_path, durable=False, summarizer=resumed)
         folds = [ready for ready in walk(ctx, long, start=4 * 40 + 3) if folded(ready)]
         assert folds
@@ -174,13 +176,13 @@ class TestBreaker:
     def test_a_success_in_between_restarts_the_count(self):
         store = MemoryStore()
         says = iter([RuntimeError("a"), RuntimeError("b"), SUMMARY, RuntimeError("c"), RuntimeError("d"), SUMMARY])
-        asked = Asked(lambda _: next(says, SUMMARY))
+        asked = RecordingSummarizer(lambda _: next(says, SUMMARY))
         list(walk(context(window=4_000, store=store, summarizer=asked), talk(60)))
 
         assert len(asked.requests) > MAX_USELESS_ANSWERS + 2
 
 
-class TestEnds:
+class TestInterruption:
     def test_killed_while_a_model_is_asked_nothing_is_compacted_and_another_process_continues(self, tmp_path):
         """SIGKILL in the middle of the question. What the dead one had recorded is whole."""
         store = tmp_path / "store"
@@ -206,7 +208,7 @@ class TestEnds:
         records = open_store(store).peek("default").read().records
         assert [one for one in records if one.get("kind") in ("plan", "answer")] == []
         turns = sum(one.get("kind") == "turn" for one in records)
-        asked = Asked()
+        asked = RecordingSummarizer()
         ctx = context(store=store, summarizer=asked)
         ready = ctx.prepare(body(LONG[: 2 * turns + 1]))
         assert folded(ready)
@@ -247,7 +249,7 @@ class TestEnds:
 
         records = open_store(tmp_path).peek("default").read().records
         assert [one for one in records if one.get("kind") in ("plan", "answer")] == []
-        other = context(store=tmp_path, summarizer=Asked()).prepare(body(LONG[:at]))
+        other = context(store=tmp_path, summarizer=RecordingSummarizer()).prepare(body(LONG[:at]))
         assert folded(other), "the lock was not given back"
         assert sent(ctx.prepare(body(LONG[:at]))) == sent(other)
 
@@ -289,7 +291,7 @@ class TestEnds:
 
     def test_an_async_summarizer_that_hangs_or_raises_is_a_failed_answer(self):
         async def go(answer) -> list[str]:
-            events = Heard()
+            events = EventLog()
             ctx = context(summarizer=answer, summarizer_timeout=0.05, on_event=events)
             for n in range(1, len(LONG) + 1, 2):
                 if folded(await ctx.aprepare(body(LONG[:n]))):
@@ -312,7 +314,7 @@ class TestEnds:
 class TestDisk:
     def test_when_content_cannot_be_saved_nothing_is_compacted(self, tmp_path):
         """No fold without its history on disk: blobs are refused, the log is not."""
-        ctx = context(store=tmp_path, summarizer=Asked())
+        ctx = context(store=tmp_path, summarizer=RecordingSummarizer())
         ctx._log.save_blob = refuse  # type: ignore[method-assign]
 
         for n in range(1, len(LONG) + 1, 2):
@@ -348,7 +350,7 @@ class TestDisk:
             home = tmp_path / str(when)
             shutil.copytree(whole, home)
             files = Faulty(fault, 10**9, sticky=True)
-            ctx = context(store=DirectoryStore(home, fs=files), summarizer=Asked())
+            ctx = context(store=DirectoryStore(home, fs=files), summarizer=RecordingSummarizer())
             files.when = files.calls + when
             ready = ctx.prepare(body(LONG[:at]))
             fired += files.fired

@@ -15,9 +15,9 @@ from compaction.compaction_sessions import (
     SOFT,
     SUMMARY,
     WINDOW,
-    Asked,
     Body,
-    Heard,
+    EventLog,
+    RecordingSummarizer,
     body,
     context,
     folded,
@@ -33,7 +33,7 @@ from runtime.sessions import Clock
 
 class TestHooks:
     def test_before_may_forbid_a_compaction_and_the_request_is_still_sent(self):
-        asked, events = Asked(), Heard()
+        asked, events = RecordingSummarizer(), EventLog()
         ctx = context(summarizer=asked, hooks=Hooks(before=lambda _: False), on_event=events)
 
         outs = list(walk(ctx, LONG))
@@ -43,7 +43,7 @@ class TestHooks:
         assert outs[-1].report.tokens_after <= WINDOW
 
     def test_before_may_add_a_focus(self):
-        asked = Asked()
+        asked = RecordingSummarizer()
         until(context(summarizer=asked, hooks=Hooks(before=lambda _: "Keep the datum of gauge 3.")), LONG, folded)
 
         assert "Keep the datum of gauge 3." in json.dumps(asked.requests[0]["messages"][-1])
@@ -52,7 +52,9 @@ class TestHooks:
     def test_before_and_after_receive_the_numbers_once(self):
         before, after = [], []
         _, ready = until(
-            context(summarizer=Asked(), hooks=Hooks(before=before.append, after=after.append)), LONG, folded
+            context(summarizer=RecordingSummarizer(), hooks=Hooks(before=before.append, after=after.append)),
+            LONG,
+            folded,
         )
 
         assert [(one["trigger"], one["asks"]) for one in before] == [("auto", True)]
@@ -62,7 +64,9 @@ class TestHooks:
         def bad(_: object) -> object:
             raise RuntimeError("a hook's bug")
 
-        ctx = context(summarizer=Asked(RuntimeError("down")), hooks=Hooks(before=bad, after=bad, failed=bad))
+        ctx = context(
+            summarizer=RecordingSummarizer(RuntimeError("down")), hooks=Hooks(before=bad, after=bad, failed=bad)
+        )
 
         assert folded(until(ctx, LONG, folded)[1])
 
@@ -71,7 +75,7 @@ class TestBackground:
     @pytest.mark.parametrize("pause", [10.0, 400.0], ids=["warm", "cold"])
     def test_asked_at_the_soft_level_and_spliced_when_ready(self, pause):
         """At once where the cache is cold anyway; else when the fold has to be made, and nobody waits for it then."""
-        asked, events, clock, begun = Asked(), Heard(), Clock(), 0
+        asked, events, clock, begun = RecordingSummarizer(), EventLog(), Clock(), 0
         ctx = context(summarizer=asked, background=True, on_event=events, clock=clock)
         for ready in walk(ctx, LONG):
             if folded(ready):
@@ -107,7 +111,7 @@ class TestBackground:
 
     def test_an_answer_that_was_overtaken_is_discarded(self):
         """The conversation was rewound meanwhile: what was asked about is not there any more."""
-        asked = Asked()
+        asked = RecordingSummarizer()
         ctx = context(summarizer=asked, background=True)
         until(ctx, LONG, lambda _: ctx._background_questions is not None)
         ctx._background_questions.wait(240)
@@ -119,7 +123,7 @@ class TestBackground:
         assert "is to be mended" not in text_of(out)
 
     def test_a_failure_in_the_background_counts_and_the_session_continues(self):
-        ctx = context(summarizer=Asked(RuntimeError("down")), background=True)
+        ctx = context(summarizer=RecordingSummarizer(RuntimeError("down")), background=True)
         folds = 0
         for ready in walk(ctx, LONG):
             if ctx._background_questions is not None:

@@ -8,9 +8,9 @@ from compaction.compaction_sessions import (
     HARD,
     LONG,
     WINDOW,
-    Asked,
     Body,
-    Heard,
+    EventLog,
+    RecordingSummarizer,
     body,
     context,
     folded,
@@ -43,7 +43,7 @@ class TestRestraint:
             {"role": "user" if n % 2 == 0 else "assistant", "content": ("level " * 90 if n % 2 == 0 else f"Yes, {n}.")}
             for n in range(161)
         ]
-        events = Heard()
+        events = EventLog()
         for ready in walk(context(on_event=events), words):
             assert ready.report.tokens_after <= WINDOW
 
@@ -67,7 +67,7 @@ class TestRestraint:
         assert not stalled(made(1_000, 960), made(1_000, 500), made(1_000, 960))
 
     def test_a_single_giant_message_that_no_model_has_seen_ends_the_ladder(self):
-        ctx = context(summarizer=Asked())
+        ctx = context(summarizer=RecordingSummarizer())
         giant = {
             "role": "user",
             "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 40}}]
@@ -82,7 +82,7 @@ class TestRestraint:
 
 class TestOverflow:
     def test_the_window_is_learned_and_the_request_is_compacted_once(self):
-        ctx = context(window=100_000, summarizer=Asked())
+        ctx = context(window=100_000, summarizer=RecordingSummarizer())
         ctx.prepare(body(LONG))
 
         ready = ctx.overflowed(ValueError("prompt is too long: 9100 tokens > 6000 maximum"))
@@ -104,7 +104,7 @@ class TestOverflow:
         assert ready.report.tokens_after <= 6_000
 
     def test_an_overflow_compacts_even_right_after_a_compaction(self):
-        ctx = context(summarizer=Asked())
+        ctx = context(summarizer=RecordingSummarizer())
         until(ctx, LONG, folded)
 
         again = ctx.overflowed(ValueError(f"prompt is too long: {WINDOW} tokens > 2400 maximum"))

@@ -135,7 +135,7 @@ def test_without_usage_there_is_none(nothing):
 # Exact counters
 
 
-class Letters:
+class CharacterVocabulary:
     """A vocabulary of single characters."""
 
     def encode_ordinary(self, text: str) -> list[int]:
@@ -152,7 +152,7 @@ def test_a_vocabulary_counts_text_and_leaves_bytes_alone():
         ],
     }
     with_tools = {**body, "tools": [{"name": "read"}]}
-    counter = Vocabulary(Letters())
+    counter = Vocabulary(CharacterVocabulary())
 
     assert 15 + 2 * 3 <= counter.count(body) < 100
     assert counter.count(with_tools) - counter.count(body) == len('[{"name":"read"}]')

@@ -240,7 +240,7 @@ class TestWhichEditsHold:
         assert texts(View.of(changed, edits)) == ["fix it", "{}", "[x]", "{}", "...", "{}", "[gone]", "done"]
 
 
-class TestGrowing:
+class TestExtension:
     def test_extending_gives_the_view_of_all_messages(self):
         edits = bound(rewrite(result(0)), items=ITEMS[:5])
         grown = View.of(ITEMS[:5], edits).extend(ITEMS[5:])

@@ -53,7 +53,7 @@ class Line:
     name: str = ""
 
 
-class Pen:
+class NumberedTexts:
     """Writes texts, each with a number of its own."""
 
     def __init__(self) -> None:
@@ -72,11 +72,11 @@ class Pen:
 Exchange = tuple[Line, ...]
 
 
-class Scribe:
+class ExchangeWriter:
     """Writes exchanges: of both conversations, of one, or with the same calls and other texts."""
 
     def __init__(self, chance: random.Random, *, most_lines: int = 120) -> None:
-        self.pen, self.chance, self.most_lines, self.calls = Pen(), chance, most_lines, 0
+        self.pen, self.chance, self.most_lines, self.calls = NumberedTexts(), chance, most_lines, 0
 
     def exchange(self, label: str) -> Exchange:
         lines = [Line("user", self.pen.text(label, self.chance.choice((1, 1, 4))))]

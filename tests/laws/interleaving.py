@@ -22,8 +22,8 @@ from ebbtide.wire.recall_tools import READ_TOOL, SEARCH_TOOL
 from laws.canaries import (
     SYSTEM,
     Body,
+    ExchangeWriter,
     Line,
-    Scribe,
     body_of,
     flat,
     marks,
@@ -164,7 +164,7 @@ class Engine:
         self.context.insert_recalled([told], messages(self.wire, reply))
 
 
-def operate(engine: Engine, side: Side, name: str, scribe: Scribe) -> None:
+def operate(engine: Engine, side: Side, name: str, scribe: ExchangeWriter) -> None:
     """Something other than one more request."""
     if name in ("undo", "redo"):
         getattr(engine.context, name)()
@@ -187,13 +187,13 @@ def operate(engine: Engine, side: Side, name: str, scribe: Scribe) -> None:
         CHANGES[name](side, scribe)
 
 
-def _change(side: Side, scribe: Scribe) -> None:
+def _change(side: Side, scribe: ExchangeWriter) -> None:
     """An old line gets other words."""
     n = scribe.chance.randrange(max(1, side.sent))
     side.lines[n] = scribe.rewrite(side.lines[n], side.label)
 
 
-def _remove(side: Side, scribe: Scribe) -> None:
+def _remove(side: Side, scribe: ExchangeWriter) -> None:
     """A call and its result are gone, or one line that is neither."""
     n = scribe.chance.randrange(1, max(2, side.sent))
     if n >= side.sent - 2 or side.lines[n].kind == "user":
@@ -205,7 +205,7 @@ def _remove(side: Side, scribe: Scribe) -> None:
     side.sent -= sum(k < side.sent for k in gone)
 
 
-def _insert(side: Side, scribe: Scribe) -> None:
+def _insert(side: Side, scribe: ExchangeWriter) -> None:
     """The user says something more, before words of theirs that are old."""
     old = [n for n in range(1, side.sent) if side.lines[n].kind == "user"]
     if old:
@@ -213,7 +213,7 @@ def _insert(side: Side, scribe: Scribe) -> None:
         side.sent += 1
 
 
-def _swap(side: Side, scribe: Scribe) -> None:
+def _swap(side: Side, scribe: ExchangeWriter) -> None:
     """Two lines of one kind, neither a call nor a result, change places."""
     kind = scribe.chance.choice(("user", "say"))
     old = [n for n in range(side.sent) if side.lines[n].kind == kind]
@@ -222,7 +222,7 @@ def _swap(side: Side, scribe: Scribe) -> None:
         side.lines[one], side.lines[other] = side.lines[other], side.lines[one]
 
 
-def _clear(side: Side, scribe: Scribe) -> None:
+def _clear(side: Side, scribe: ExchangeWriter) -> None:
     """The client clears a result itself, in the words of a known client. One that only this conversation could have."""
     old = [n for n in range(side.sent) if side.lines[n].kind == "result" and "topicc" in side.lines[n].text]
     if old:
@@ -231,7 +231,7 @@ def _clear(side: Side, scribe: Scribe) -> None:
         side.lines[n] = replace(side.lines[n], text=CLEARED)
 
 
-CHANGES: dict[str, Callable[[Side, Scribe], None]] = {
+CHANGES: dict[str, Callable[[Side, ExchangeWriter], None]] = {
     "correct": _change,
     "remove": _remove,
     "insert": _insert,

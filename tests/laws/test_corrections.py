@@ -27,23 +27,23 @@ from ebbtide.core.stub import (
 from ebbtide.policy import PRESETS
 from ebbtide.runtime import Context
 from ebbtide.wire import WIRES
-from laws.canaries import Body, Kind, Line, Scribe, body_of, flat, marks, points
+from laws.canaries import Body, ExchangeWriter, Kind, Line, body_of, flat, marks, points
 from laws.interleaving import Engine, Side
 from laws.test_isolation import SEEDS, seeded
 
 WIDE = 1_000_000
 NARROW = 4_500
 Lines = list[Line]
-Change = Callable[[Lines, set[str], Scribe], Lines]
+Change = Callable[[Lines, set[str], ExchangeWriter], Lines]
 """From the lines, the marks that edits hide and somebody who writes, to other lines."""
 
 
-class Folded:
+class CompactedSession:
     """A conversation that was sent request by request, and a wide context that goes on with its session."""
 
     def __init__(self, wire: str, policy: str, seed: int, *, notes: bool = False) -> None:
         chance = random.Random(f"{policy} {wire} {seed}")
-        self.wire, self.scribe = wire, Scribe(chance, most_lines=60)
+        self.wire, self.scribe = wire, ExchangeWriter(chance, most_lines=60)
         self.engine = Engine(wire, policy, window=NARROW, has_summarizer=chance.random() < 0.5)
         self.lines = flat(self.scribe.exchange("a") for _ in range(9))
         if notes:
@@ -72,31 +72,31 @@ class Folded:
         assert not back, f"edits were lost: {sorted(back)[:6]} came back"
 
 
-def pick(lines: Lines, kind: Kind, hidden: set[str], scribe: Scribe) -> int:
+def pick(lines: Lines, kind: Kind, hidden: set[str], scribe: ExchangeWriter) -> int:
     """An old line of that kind, as a rule one that is out of sight."""
     old = [n for n, line in enumerate(lines[:-4]) if line.kind == kind]
     unseen = [n for n in old if marks(lines[n].text) & hidden]
     return scribe.chance.choice(unseen if unseen and scribe.chance.random() < 0.8 else old)
 
 
-def corrected(kind: Kind, lines: Lines, hidden: set[str], scribe: Scribe) -> Lines:
+def corrected(kind: Kind, lines: Lines, hidden: set[str], scribe: ExchangeWriter) -> Lines:
     n = pick(lines, kind, hidden, scribe)
     return [*lines[:n], scribe.rewrite(lines[n], "z"), *lines[n + 1 :]]
 
 
-def removed(kind: Kind, lines: Lines, hidden: set[str], scribe: Scribe) -> Lines:
+def removed(kind: Kind, lines: Lines, hidden: set[str], scribe: ExchangeWriter) -> Lines:
     """A result leaves with its call."""
     gone = lines[pick(lines, kind, hidden, scribe)]
     return [line for line in lines if line is not gone and (not gone.id or line.id != gone.id)]
 
 
-def inserted(kind: Kind, lines: Lines, hidden: set[str], scribe: Scribe) -> Lines:
+def inserted(kind: Kind, lines: Lines, hidden: set[str], scribe: ExchangeWriter) -> Lines:
     """A line more, before the user's words: between two calls no wire takes one."""
     n = pick(lines, "user", hidden, scribe)
     return [*lines[:n], Line(kind, scribe.pen.text("z")), *lines[n:]]
 
 
-def inserted_call(lines: Lines, hidden: set[str], scribe: Scribe) -> Lines:
+def inserted_call(lines: Lines, hidden: set[str], scribe: ExchangeWriter) -> Lines:
     n = pick(lines, "call", hidden, scribe)
     call, result = lines[n], next(line for line in lines[n:] if line.kind == "result")
     more = [replace(scribe.rewrite(line, "z"), id="call_inserted_1") for line in (call, result)]
@@ -104,7 +104,7 @@ def inserted_call(lines: Lines, hidden: set[str], scribe: Scribe) -> Lines:
     return [*lines[:after], *more, *lines[after:]]
 
 
-def swapped(kind: Kind, lines: Lines, hidden: set[str], scribe: Scribe) -> Lines:
+def swapped(kind: Kind, lines: Lines, hidden: set[str], scribe: ExchangeWriter) -> Lines:
     old = [n for n, line in enumerate(lines[:-4]) if line.kind == kind]
     one, other = scribe.chance.sample(old, 2)
     found = list(lines)
@@ -127,7 +127,7 @@ CHANGES: dict[str, Change] = {
 @given(seed=SEEDS)
 def test_a_change_at_any_position_is_sent(policy: str, wire: str, seed: int) -> None:
     """The new words are seen, the old ones are not, and what changed places stands in its new order."""
-    folded = Folded(wire, policy, seed)
+    folded = CompactedSession(wire, policy, seed)
     for name, change in CHANGES.items():
         lines = change(folded.lines, folded.hidden, folded.scribe)
         _, out = folded.send(lines)
@@ -156,7 +156,7 @@ def gathered_reminders(lines: Lines) -> Lines:
 @seeded(300, quick=1)
 @given(seed=SEEDS)
 def test_reminders_that_move_or_disappear_cost_no_edit(policy: str, wire: str, seed: int) -> None:
-    folded = Folded(wire, policy, seed)
+    folded = CompactedSession(wire, policy, seed)
     reminders = marks(str([line for line in folded.lines if line.kind == "reminder"]))
     folded.hidden -= reminders
     folded.check_hidden(dropped_reminders(folded.lines))
@@ -168,7 +168,7 @@ def test_reminders_that_move_or_disappear_cost_no_edit(policy: str, wire: str, s
 @seeded(300, quick=1)
 @given(seed=SEEDS)
 def test_cache_breakpoints_that_move_cost_no_edit(policy: str, seed: int) -> None:
-    folded = Folded("anthropic", policy, seed)
+    folded = CompactedSession("anthropic", policy, seed)
     body = copy.deepcopy(body_of("anthropic", folded.lines))
     for message in folded.scribe.chance.sample(body["messages"], 3):
         message["content"][-1]["cache_control"] = {"type": "ephemeral"}
@@ -192,7 +192,7 @@ def noted(lines: Lines, chance: random.Random) -> Lines:
 @given(seed=SEEDS)
 def test_repeated_notes_that_disappear_cost_no_edit(policy: str, wire: str, seed: int) -> None:
     """Only the newest of them holds. A client that drops the others has changed nothing."""
-    folded = Folded(wire, policy, seed, notes=True)
+    folded = CompactedSession(wire, policy, seed, notes=True)
     notes = [n for n, line in enumerate(folded.lines) if line.kind == "note"]
     folded.check_hidden([line for n, line in enumerate(folded.lines) if n not in notes[:-1]])
     folded.check_hidden([line for n, line in enumerate(folded.lines) if n not in notes[: len(notes) // 2]])
@@ -212,7 +212,7 @@ CLEARINGS = {
 @seeded(300, quick=1)
 @given(seed=SEEDS)
 def test_results_that_a_known_client_clears_cost_no_edit(policy: str, wire: str, seed: int) -> None:
-    folded = Folded(wire, policy, seed)
+    folded = CompactedSession(wire, policy, seed)
     for text in sorted(CLEARINGS):
         n = pick(folded.lines, "result", folded.hidden, folded.scribe)
         lines = [*folded.lines[:n], replace(folded.lines[n], text=text), *folded.lines[n + 1 :]]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ebbtide.policy import PRESETS
 from ebbtide.wire import WIRES
-from laws.canaries import SLOTS, SYSTEM, Scribe, flat, marks
+from laws.canaries import SLOTS, SYSTEM, ExchangeWriter, flat, marks
 from laws.interleaving import OPERATIONS, Engine, Side, operate
 from laws.trial import nightly
 
@@ -33,9 +33,9 @@ def seeded(examples: int, *, quick: int) -> settings:
     return settings(nightly(examples, quick=quick), phases=(Phase.explicit, Phase.generate))
 
 
-def conversations(chance: random.Random, **sizes: int) -> tuple[Scribe, Side, Side]:
+def conversations(chance: random.Random, **sizes: int) -> tuple[ExchangeWriter, Side, Side]:
     """Two clients whose conversations begin alike."""
-    scribe = Scribe(chance, **sizes)
+    scribe = ExchangeWriter(chance, **sizes)
     slots = [chance.choice(list(SLOTS)) for _ in range(chance.randint(5, 9))]
     first, second = scribe.pair(slots, is_shuffled=chance.random() < 0.3)
     prompts = chance.choice(((PROMPTS[0], PROMPTS[0]), (PROMPTS[1], PROMPTS[2]), (PROMPTS[3], PROMPTS[4])))

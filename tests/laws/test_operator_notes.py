@@ -14,7 +14,7 @@ from ebbtide.store import MemoryStore
 from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from laws.promises import TOGETHER, our_output_fed_back_is_a_no_op
-from laws.trial import Told, attempt, nightly
+from laws.trial import ShortReprBody, attempt, nightly
 from runtime.sessions import Clock
 from upstream.check import refusals
 
@@ -70,7 +70,7 @@ def test_every_promise_holds_and_no_note_is_lost(wire: str, data: st.DataObject)
             messages.append(note(wire, said[-1]))
     chosen = data.draw(st.lists(st.sampled_from(CHOICES), min_size=1, max_size=3, unique=True))
 
-    trial = attempt(tuple(chosen), wire, Told(body_of(wire, messages)))
+    trial = attempt(tuple(chosen), wire, ShortReprBody(body_of(wire, messages)))
 
     for promise in TOGETHER:
         promise(trial)

@@ -114,7 +114,7 @@ def digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Told(dict[str, Any]):
+class ShortReprBody(dict[str, Any]):
     """A body whose repr is short: a failing example is found again by its digest, and pages of it help nobody."""
 
     def __repr__(self) -> str:
@@ -126,8 +126,8 @@ class Told(dict[str, Any]):
         printer.text(repr(self))
 
 
-def conversations(wire: str) -> st.SearchStrategy[Told]:
-    return bodies(wire).map(Told)
+def conversations(wire: str) -> st.SearchStrategy[ShortReprBody]:
+    return bodies(wire).map(ShortReprBody)
 
 
 def read(wire: str, body: Body, edits: tuple[Edit, ...] = (), pinned: frozenset[str] = frozenset()) -> Request:

@@ -17,7 +17,7 @@ WINDOW = 2_304
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class FinishedConversation:
     """The conversation when it is over."""
 
     window: int
@@ -28,7 +28,7 @@ class Held:
 
 
 @pytest.fixture(scope="session")
-def held(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Held:
+def held(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> FinishedConversation:
     """Workers share it: a second one waits, since two models on two cores take longer than one after the other."""
     if absent := missing():
         pytest.skip(f"no local model: {absent} not installed (requirements/dev.txt has it)")
@@ -40,13 +40,15 @@ def held(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Held:
         kept = shared / "local_model.pickle"
         if not kept.exists():
             kept.write_bytes(pickle.dumps(_held()))
-        found: Held = pickle.loads(kept.read_bytes())
+        found: FinishedConversation = pickle.loads(kept.read_bytes())
         return found
 
 
-def _held() -> Held:
+def _held() -> FinishedConversation:
     with served(WINDOW) as model:
         turns, summaries = tuple(story(10, lines=9)), Summarizer(model)
         context = Context(window=WINDOW, summarizer=summaries, summarizer_timeout=PATIENCE)
         steps = tuple(walk(model, context, turns))
-    return Held(window=WINDOW, turns=turns, steps=steps, asked=summaries.asked, answered=summaries.answered)
+    return FinishedConversation(
+        window=WINDOW, turns=turns, steps=steps, asked=summaries.asked, answered=summaries.answered
+    )

@@ -53,7 +53,7 @@ def answered(ask, text="", failed=""):
     }
 
 
-class TestWhen:
+class TestWhenItCompacts:
     view = View.of(talk(*TURNS, "user:next"))
 
     def test_below_the_soft_level_never(self):
@@ -100,7 +100,7 @@ class TestWhen:
         assert steps(self.view, within=soft, idle=900.0, cached_entries=0)
 
 
-class TestWhich:
+class TestWhatItCovers:
     def test_the_newest_turns_stay_complete(self):
         view = View.of(talk(*TURNS, "user:next"))
         edit = fold(view)
@@ -221,7 +221,7 @@ class TestWhich:
         assert halves == (["call", "result"] if "call" in item else [])
 
 
-class TestWhat:
+class TestSummaryContent:
     view = View.of(talk("memory:Use tabs.", *TURNS[1:], "user:next"))
 
     def test_the_summary_is_one_quoted_item_and_the_users_messages_are_unchanged(self):
@@ -312,7 +312,7 @@ class TestWhat:
         assert view.originals[2].text in edit.blobs[0].text
 
 
-class TestAsking:
+class TestQuestions:
     view = View.of(talk(*TURNS, "user:next"))
     asks = CompactionInput(asks=True)
 

@@ -12,7 +12,7 @@ ANSWER = "<analysis>Weighing it up.</analysis>\n<summary>\nThe gauge in src/gaug
 SUMMARY = "The gauge in src/gauge.py reads too high."
 
 
-class Scribe:
+class SummaryModel:
     """A model that is asked for summaries."""
 
     def __init__(self, answer=ANSWER):
@@ -54,7 +54,7 @@ def texts(message):
 
 def test_claude_code_continues_in_one_message_with_the_analysis_and_the_transcript(tmp_path):
     """R163, R174, R179, D9: all of it is summarised, and only an automatic fold says to go on."""
-    scribe = Scribe()
+    scribe = SummaryModel()
 
     (first,) = folded("claude-code", [*history(4), user("next")], summarizer=scribe, store=tmp_path, session="s")
 
@@ -75,7 +75,7 @@ def test_claude_code_continues_in_one_message_with_the_analysis_and_the_transcri
 
 def test_a_manual_compaction_of_claude_code_does_not_ask_to_continue():
     """R173, R179: `/compact keep the SQL`."""
-    scribe = Scribe()
+    scribe = SummaryModel()
     ctx = context("claude-code", summarizer=scribe)
     ctx.prepare(body([*history(), user("next")]))
 
@@ -88,7 +88,7 @@ def test_a_manual_compaction_of_claude_code_does_not_ask_to_continue():
 def test_opencode_answers_a_question_with_the_summary():
     """R158, R166, D8, D11: no way back is told."""
     first, second, *rest = folded(
-        "opencode", [*history(3), user("next")], window=60_000, bill=50_000, summarizer=Scribe()
+        "opencode", [*history(3), user("next")], window=60_000, bill=50_000, summarizer=SummaryModel()
     )
 
     assert (first["role"], second["role"]) == ("user", "assistant")
@@ -115,7 +115,7 @@ def test_an_assistant_summary_is_not_placed_before_thinking_that_starts_a_step(p
 
 def test_mini_claude_leaves_summary_acknowledgement_and_the_pending_message():
     """R159, R177, R228."""
-    scribe = Scribe(SUMMARY)
+    scribe = SummaryModel(SUMMARY)
 
     out = folded("mini-claude", [*history(3), user("next")], window=60_000, bill=50_000, summarizer=scribe)
 
@@ -169,7 +169,7 @@ def test_mini_claude_leaves_short_conversations_alone(messages):
 @pytest.mark.parametrize("overflow", ["summarize", "auto-compact"])
 def test_sage_summarizes_what_follows_the_last_boundary_and_boundaries_form_a_row(overflow):
     """R171, R181-R182, R202, R206, D10 accumulate."""
-    scribe = Scribe(SUMMARY)
+    scribe = SummaryModel(SUMMARY)
     policy = replace(preset("sage"), overflow=overflow, pressure=())
     ctx = context(policy, window=60_000, summarizer=scribe)
     ctx.prepare(body([*history(12), user("next")]))
@@ -209,7 +209,7 @@ def test_learn_v5_restores_files_and_keeps_five_messages(tmp_path):
     messages = [*history(), *step(98, "read_file", "level = 3", path="gauge.py"), said("ok"), user("next")]
     messages = [*messages, *history(4, 200), user("then")]
 
-    ctx = context("learn-v5", window=60_000, summarizer=Scribe(SUMMARY), workspace=tmp_path)
+    ctx = context("learn-v5", window=60_000, summarizer=SummaryModel(SUMMARY), workspace=tmp_path)
     ready = ctx.prepare(body(messages))
 
     first, second, *rest = ready.body["messages"]

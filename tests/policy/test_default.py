@@ -218,7 +218,7 @@ def _asking(view, situation):
     yield Question(by="summarize", first=view.originals[0].id, last=view.originals[4].id, prompt="What was done?")
 
 
-class TestFolding:
+class TestCompaction:
     """When gentler passes were not enough."""
 
     VIEW = _view(loop(12, 400))

@@ -12,7 +12,7 @@ from ebbtide.wire.reader import Reader
 from ebbtide.wire.validity import violations
 from laws.promises import JOINED
 from runtime.sessions import digest
-from runtime.walks import Stop, Walk, unmarked
+from runtime.walks import Walk, WalkStep, unmarked
 from upstream import signing
 from upstream.check import refusals
 
@@ -21,11 +21,11 @@ def items(wire: str, body: dict[str, object]) -> tuple:
     return Reader(DEFAULT, wire=WIRES[wire]).read(body).items
 
 
-def out(stop: Stop) -> str:
+def out(stop: WalkStep) -> str:
     return digest(stop.ready.body) if stop.ready else ""
 
 
-def edits(stop: Stop) -> list[str]:
+def edits(stop: WalkStep) -> list[str]:
     return [edit.id for edit in stop.ready.report.edits] if stop.ready else []
 
 
@@ -35,7 +35,7 @@ def repeats(wire: str, body: dict[str, object]) -> bool:
     return len(set(marks)) < len(marks)
 
 
-def check_valid(wire: str, stop: Stop) -> None:
+def check_valid(wire: str, stop: WalkStep) -> None:
     body = dict(stop.ready.body)
     assert [str(one) for one in violations(WIRES[wire], body)] == []
     assert [str(one) for one in refusals(wire, body)] == []
@@ -43,19 +43,19 @@ def check_valid(wire: str, stop: Stop) -> None:
     assert [str(one) for one in signing.refusals(wire, body) if one.rule != "A63"] == []
 
 
-def check_repairs(stop: Stop) -> None:
+def check_repairs(stop: WalkStep) -> None:
     """A valid history needs none, and our edits only what joins neighbours: the hardener hides what we break."""
     assert {told.partition(" ")[0] for told in stop.ready.report.repairs} <= JOINED
 
 
-def check_extends(wire: str, last: Stop | None, stop: Stop) -> None:
+def check_extends(wire: str, last: WalkStep | None, stop: WalkStep) -> None:
     if last is None or stop.ready.report.edits:
         return
     before, now = last.sent(wire), stop.sent(wire)
     assert now[: len(before)] == before, "no edit was recorded, and the prefix moved"
 
 
-def check_words(walk: Walk, stop: Stop) -> None:
+def check_words(walk: Walk, stop: WalkStep) -> None:
     """Verbatim; or, where a fold had no room for them below the hard level, in a file that the request names."""
     if stop.ready is None:
         return
@@ -67,7 +67,7 @@ def check_words(walk: Walk, stop: Stop) -> None:
             assert there, f"lost: {item.text[:60]!r}"
 
 
-def check_log(wire: str, walk: Walk, requests: list[dict[str, object]], last: Stop | None) -> None:
+def check_log(wire: str, walk: Walk, requests: list[dict[str, object]], last: WalkStep | None) -> None:
     """What left can be read back byte for byte: messages from the log, offloaded content from the shelf."""
     if last is None:
         return

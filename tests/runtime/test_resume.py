@@ -181,7 +181,7 @@ def test_checkpoints_are_rare(tmp_path):
     assert path.read_bytes() == was
 
 
-class Unlucky(Quick):
+class BusyLockFs(Quick):
     """A lock that is held elsewhere for so many tries."""
 
     busy = 0
@@ -200,7 +200,7 @@ class Unlucky(Quick):
 
 def test_records_that_were_never_written_are_not_remembered(tmp_path):
     """A process that sent a request without the lock knows of a turn that the log does not have."""
-    files = Unlucky()
+    files = BusyLockFs()
     ctx = context(store=DirectoryStore(tmp_path, fs=files), window=10_000_000)
     ctx.prepare(body(loop(1)))
     files.busy = 1000
@@ -212,7 +212,7 @@ def test_records_that_were_never_written_are_not_remembered(tmp_path):
 
 def test_unseen_records_of_others_are_not_left_out_of_a_checkpoint(tmp_path):
     """A reply that is recorded while another holds the lock, and just gave it back, lands after lines unread."""
-    files = Unlucky()
+    files = BusyLockFs()
     ctx = context(store=DirectoryStore(tmp_path, fs=files), window=10_000_000)
     ctx.prepare(body(loop(1)))
     context(store=DirectoryStore(tmp_path, fs=Quick()), window=10_000_000).prepare(body(loop(2)))

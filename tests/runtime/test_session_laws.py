@@ -36,7 +36,7 @@ from runtime.checks import (
     repeats,
 )
 from runtime.sessions import digest
-from runtime.walks import Stop, Walk
+from runtime.walks import Walk, WalkStep
 from upstream.talks import grow, sessions
 
 WINDOWS = st.sampled_from([4_096, 8_192, 32_000, 200_000])
@@ -73,7 +73,7 @@ def test_every_request_is_valid_and_fits_or_is_refused(policy: str, wire: str, d
     walk, requests = walks(wire, policy, data)
     before = digest(requests)
     ctx = walk.context()
-    last: Stop | None = None
+    last: WalkStep | None = None
     for stop in walk.go(requests, lambda: ctx):
         if stop.ready is not None:
             check_valid(wire, stop)
@@ -122,7 +122,7 @@ def test_our_output_fed_back_is_a_no_op(policy: str, wire: str, data: st.DataObj
         return
     body = copy.deepcopy(last.ready.body)
     replayed = reapply_edits(body, ctx.edits(), policy=PRESETS[policy], wire=wire)
-    assert Stop(asked={}, ready=replace(last.ready, body=replayed.body)).sent(wire) == last.sent(wire)
+    assert WalkStep(asked={}, ready=replace(last.ready, body=replayed.body)).sent(wire) == last.sent(wire)
     again = next(walk.go([body], walk.context))
     if again.ready is not None and again.ready.report.level in ("calm", "warning") and walk.pause < FIVE_MINUTES:
         assert [(edit.by, edit.reason) for edit in again.ready.report.edits] == []
@@ -232,7 +232,7 @@ def test_when_the_store_fails_no_stub_names_a_missing_file(policy: str, wire: st
     walk, requests = walks(wire, policy, data)
     walk.store = store = Flaky()
     ctx = walk.context()
-    last: Stop | None = None
+    last: WalkStep | None = None
     going = walk.go(requests, lambda: ctx)
     for n in range(len(requests)):
         store.failing = data.draw(FAILING) if n + 1 < len(requests) else ()

@@ -18,7 +18,7 @@ Body = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class WalkStep:
     """One request of the walk: what the client had, and what became of it."""
 
     asked: Body
@@ -50,7 +50,7 @@ class Walk:
 
     def go(
         self, requests: list[Body], each: Callable[[], Context], again: Sequence[Callable[[], Context]] = ()
-    ) -> Iterator[Stop]:
+    ) -> Iterator[WalkStep]:
         """`each` gives the context for a request: always the same one, or a new one on the same log. By those in
         `again` it is sent once more, before any answer has come."""
         for n, asked in enumerate(requests):
@@ -58,13 +58,13 @@ class Walk:
             try:
                 ready = ctx.prepare(asked)
             except WontFit:
-                yield Stop(asked=asked, ready=None)
+                yield WalkStep(asked=asked, ready=None)
                 continue
             refused = tuple([why for other in again if (why := self._refused(other(), asked))])
             if self.billed and n + 1 < len(requests):
                 self.clock.tick(1.0)
                 ready.record(reply(self.wire, asked, requests[n + 1], ready.body))
-            yield Stop(asked=asked, ready=ready, refused_again=refused)
+            yield WalkStep(asked=asked, ready=ready, refused_again=refused)
             self.clock.tick(self.pause)
 
     def _refused(self, ctx: Context, asked: Body) -> str:

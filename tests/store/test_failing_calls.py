@@ -11,7 +11,7 @@ from store.faulty_fs import Faulty, Quick
 from store.open_logs import log_file, open_log
 
 
-class NoGoodbye(Quick):
+class FailingCloseFs(Quick):
     """Closes, and says that it failed, as network file systems do."""
 
     def close(self, fd):
@@ -21,7 +21,7 @@ class NoGoodbye(Quick):
 
 def test_a_descriptor_whose_closing_fails_is_closed_once_and_leaves_no_lock_behind(tmp_path):
     before = len(os.listdir("/proc/self/fd"))
-    log = open_log(tmp_path, fs=NoGoodbye())
+    log = open_log(tmp_path, fs=FailingCloseFs())
     log.commit([{"n": 1}], at=1.0)
     log.commit([{"n": 2}], at=1.0)
 
@@ -32,7 +32,7 @@ def test_a_descriptor_whose_closing_fails_is_closed_once_and_leaves_no_lock_behi
 
 
 def test_a_result_whose_file_could_not_be_closed_is_not_acknowledged(tmp_path):
-    log = open_log(tmp_path, fs=NoGoodbye())
+    log = open_log(tmp_path, fs=FailingCloseFs())
     with pytest.raises(StoreError, match=r"a\.txt"):
         log.save_blob("a.txt", "text")
 

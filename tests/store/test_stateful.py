@@ -21,7 +21,7 @@ batches = st.lists(
 NAMES = ("s", "Other", "../x")
 
 
-class Against(RuleBasedStateMachine):
+class StoreMachine(RuleBasedStateMachine):
     """Two writers each on up to three sessions; `model` is what they must hold."""
 
     @initialize(directory=st.booleans())
@@ -119,5 +119,5 @@ class Against(RuleBasedStateMachine):
         shutil.rmtree(place)
 
 
-Against.TestCase.settings = settings(stateful_step_count=30)
-TestAgainstAList = Against.TestCase
+StoreMachine.TestCase.settings = settings(stateful_step_count=30)
+TestAgainstAList = StoreMachine.TestCase

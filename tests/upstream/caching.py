@@ -22,7 +22,7 @@ UNMARKABLE = ("thinking", "redacted_thinking", "fallback")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Billed:
+class CacheBill:
     """One request's input, in tokens; the parts add up to what the body holds."""
 
     fresh: int
@@ -47,17 +47,17 @@ class Cache:
     entries: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Digest of a prefix -> when it expires and how long it lives."""
 
-    def bill(self, wire: str, body: Body) -> Billed:
+    def bill(self, wire: str, body: Body) -> CacheBill:
         return self._anthropic(body) if wire == "anthropic" else self._openai(wire, body)
 
-    def _anthropic(self, body: Body) -> Billed:
+    def _anthropic(self, body: Body) -> CacheBill:
         run = units("anthropic", body)
         digests, totals = _prefixes(body, run)
         whole = totals[-1] if totals else 0
         least = model(body.get("model")).minimum_prefix
         marks = {at: ttl for at, ttl in _marks(body, run).items() if totals[at] >= least}
         if not marks:
-            return Billed(fresh=whole)
+            return CacheBill(fresh=whole)
         hit = max((self._look_back(digests, at) for at in marks), default=-1)
         read = totals[hit] if hit >= 0 else 0
         written = dict.fromkeys(TTL, 0)
@@ -66,7 +66,7 @@ class Cache:
             written[ttl] += max(0, totals[at] - reached)
             reached = max(reached, totals[at])
         self._use(digests[hit] if hit >= 0 else "", {digests[at]: ttl for at, ttl in marks.items()})
-        return Billed(fresh=whole - reached, read=read, written_5m=written["5m"], written_1h=written["1h"])
+        return CacheBill(fresh=whole - reached, read=read, written_5m=written["5m"], written_1h=written["1h"])
 
     def _look_back(self, digests: list[str], at: int) -> int:
         """The longest live entry that this mark can see."""
@@ -86,7 +86,7 @@ class Cache:
             life = max(kept, lives.get(digest, 0.0))
             self.entries[digest] = (self.clock() + life, life)
 
-    def _openai(self, wire: str, body: Body) -> Billed:
+    def _openai(self, wire: str, body: Body) -> CacheBill:
         text = "".join(unit.text for unit in units(wire, body))
         step = OPENAI_STEP * CHARACTERS_PER_TOKEN
         digest, digests = text_of(body.get("model")), list[str]()
@@ -97,7 +97,7 @@ class Cache:
         read = steps * OPENAI_STEP if steps * OPENAI_STEP >= OPENAI_LEAST else 0
         if len(digests) * OPENAI_STEP >= OPENAI_LEAST:
             self.entries.update(dict.fromkeys(digests, (self.clock() + OPENAI_TTL, OPENAI_TTL)))
-        return Billed(fresh=len(text) // CHARACTERS_PER_TOKEN - read, read=read)
+        return CacheBill(fresh=len(text) // CHARACTERS_PER_TOKEN - read, read=read)
 
 
 def _prefixes(body: Body, run: list[Unit]) -> tuple[list[str], list[int]]:

@@ -12,7 +12,7 @@ from itertools import count
 
 from upstream import check, events, render, signing
 from upstream.anthropic_request import THINKING
-from upstream.caching import Billed, Cache
+from upstream.caching import Cache, CacheBill
 from upstream.encoding import NotJson, parse
 from upstream.finding import Body, Refusal
 from upstream.models import model
@@ -64,7 +64,7 @@ class Exchange:
     status: int
     refused: tuple[Refusal, ...] = ()
     warned: tuple[Refusal, ...] = ()
-    usage: Billed | None = None
+    usage: CacheBill | None = None
     """What the input was billed; None where it was refused or only counted."""
     response: Body = field(default_factory=dict)
 
@@ -154,7 +154,7 @@ class Provider:
             return [Refusal("A60", "max_tokens", NO_ROOM.format(tokens=used, most=most, window=self.window))]
         return []
 
-    def _play(self, path: str, wire: check.Wire, body: Body) -> tuple[Reply, Billed | None]:
+    def _play(self, path: str, wire: check.Wire, body: Body) -> tuple[Reply, CacheBill | None]:
         whole = self._whole(wire, body)
         if path == COUNT:
             return Reply(status=200, body={"input_tokens": tokens(units(wire, whole))}), None

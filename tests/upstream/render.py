@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 
 from upstream import signing
-from upstream.caching import Billed
+from upstream.caching import CacheBill
 from upstream.events import as_json
 from upstream.finding import Body
 from upstream.group_ids import item_id
@@ -17,7 +17,7 @@ REASONS_ALOUD = ("deepseek", "kimi")
 """Compatibles whose thinking travels in `reasoning_content`."""
 
 
-def answer(wire: str, body: Body, parts: Sequence[Part], billed: Billed, number: int) -> Body:
+def answer(wire: str, body: Body, parts: Sequence[Part], billed: CacheBill, number: int) -> Body:
     """`number` is the exchange's place in the upstream's life; ids follow from it alone."""
     shape = {"anthropic": _anthropic, "openai_chat": _chat, "openai_responses": _responses}[wire]
     return shape(body, parts, billed, number)
@@ -31,7 +31,7 @@ def _output_tokens(value: object) -> int:
     return max(1, len(serial(value)) // CHARACTERS_PER_TOKEN)
 
 
-def _anthropic(body: Body, parts: Sequence[Part], billed: Billed, number: int) -> Body:
+def _anthropic(body: Body, parts: Sequence[Part], billed: CacheBill, number: int) -> Body:
     content = list(_blocks(body, parts, number))
     return {
         "id": name("msg_", number),
@@ -72,7 +72,7 @@ def _block(model: str, part: Part, digest: str, use_id: str) -> Body:
     return {"type": "text", "text": part.text}
 
 
-def _chat(body: Body, parts: Sequence[Part], billed: Billed, number: int) -> Body:
+def _chat(body: Body, parts: Sequence[Part], billed: CacheBill, number: int) -> Body:
     said = "".join(part.text for part in parts if isinstance(part, Say))
     thought = "".join(part.text for part in parts if isinstance(part, Think))
     calls = [_chat_call(part, name("call_", number, at)) for at, part in enumerate(parts) if isinstance(part, Use)]
@@ -104,7 +104,7 @@ def _chat_call(part: Use, call_id: str) -> Body:
     return {"id": call_id, "type": "function", "function": function}
 
 
-def _responses(body: Body, parts: Sequence[Part], billed: Billed, number: int) -> Body:
+def _responses(body: Body, parts: Sequence[Part], billed: CacheBill, number: int) -> Body:
     output = items(parts, name("", number)[:12])
     tokens = _output_tokens(output)
     return {

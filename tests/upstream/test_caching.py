@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from upstream.caching import Billed, Cache
+from upstream.caching import Cache, CacheBill
 from upstream.finding import Body, Json
 
 MARK: Body = {"cache_control": {"type": "ephemeral"}}
@@ -49,16 +49,16 @@ def body(*blocks: Body, **settings: Json) -> Body:
 def test_a_marked_prefix_is_written_once_and_then_read(cache: Cache) -> None:
     first, second = user(2000, **MARK), user(2000)
 
-    assert cache.bill("anthropic", body(first)) == Billed(fresh=0, written_5m=2000)
-    assert cache.bill("anthropic", body(second, user(600, **MARK))) == Billed(fresh=0, read=2000, written_5m=600)
-    assert cache.bill("anthropic", body(second, user(600), user(40))) == Billed(fresh=2640)
+    assert cache.bill("anthropic", body(first)) == CacheBill(fresh=0, written_5m=2000)
+    assert cache.bill("anthropic", body(second, user(600, **MARK))) == CacheBill(fresh=0, read=2000, written_5m=600)
+    assert cache.bill("anthropic", body(second, user(600), user(40))) == CacheBill(fresh=2640)
 
 
 def test_what_follows_the_last_breakpoint_is_paid_in_full(cache: Cache) -> None:
     asked = body(user(2000, **MARK), user(77))
 
-    assert cache.bill("anthropic", asked) == Billed(fresh=77, written_5m=2000)
-    assert cache.bill("anthropic", asked) == Billed(fresh=77, read=2000)
+    assert cache.bill("anthropic", asked) == CacheBill(fresh=77, written_5m=2000)
+    assert cache.bill("anthropic", asked) == CacheBill(fresh=77, read=2000)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_what_follows_the_last_breakpoint_is_paid_in_full(cache: Cache) -> None:
     [("claude-sonnet-4-5", 1024), ("claude-fable-5", 2048), ("claude-opus-4-8", 4096), ("claude-3-5-haiku", 2048)],
 )
 def test_a_prefix_below_the_models_minimum_is_not_kept(cache: Cache, model: str, least: int) -> None:
-    assert cache.bill("anthropic", body(user(least - 1, **MARK), model=model)) == Billed(fresh=least - 1)
-    assert cache.bill("anthropic", body(user(least, **MARK), model=model)) == Billed(fresh=0, written_5m=least)
+    assert cache.bill("anthropic", body(user(least - 1, **MARK), model=model)) == CacheBill(fresh=least - 1)
+    assert cache.bill("anthropic", body(user(least, **MARK), model=model)) == CacheBill(fresh=0, written_5m=least)
 
 
 def test_an_entry_lives_five_minutes_from_its_last_use(cache: Cache, clock: Clock) -> None:
@@ -77,15 +77,15 @@ def test_an_entry_lives_five_minutes_from_its_last_use(cache: Cache, clock: Cloc
         assert cache.bill("anthropic", asked).read == 2000
     clock.now = 898.0
 
-    assert cache.bill("anthropic", asked) == Billed(fresh=0, written_5m=2000)
+    assert cache.bill("anthropic", asked) == CacheBill(fresh=0, written_5m=2000)
 
 
 def test_an_hour_is_an_hour_and_is_billed_apart(cache: Cache, clock: Clock) -> None:
     asked = body(user(600, **MARK), user(11), system=[system(1500, **HOUR)])
 
-    assert cache.bill("anthropic", asked) == Billed(fresh=11, written_1h=1500, written_5m=600)
+    assert cache.bill("anthropic", asked) == CacheBill(fresh=11, written_1h=1500, written_5m=600)
     clock.now = 3599.0
-    assert cache.bill("anthropic", asked) == Billed(fresh=11, read=1500, written_5m=600)
+    assert cache.bill("anthropic", asked) == CacheBill(fresh=11, read=1500, written_5m=600)
 
 
 def test_a_one_hour_entry_read_under_a_shorter_breakpoint_keeps_its_hour(cache: Cache, clock: Clock) -> None:
@@ -108,7 +108,7 @@ def test_an_intermediate_breakpoint_bridges_the_look_back(cache: Cache) -> None:
 
     longer = body(user(2000), *tail, user(20, **MARK), *tail, user(20, **MARK))
 
-    assert cache.bill("anthropic", longer) == Billed(fresh=0, read=2000, written_5m=600)
+    assert cache.bill("anthropic", longer) == CacheBill(fresh=0, read=2000, written_5m=600)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_any_change_before_the_breakpoint_misses(cache: Cache, changed: Body) ->
 def test_breakpoints_and_the_bare_string_are_not_part_of_the_bytes(cache: Cache) -> None:
     cache.bill("anthropic", {**body(), "messages": [{"role": "user", "content": "a" * 5970}], **MARK})
 
-    assert cache.bill("anthropic", body(user(2000, **HOUR), user(50))) == Billed(fresh=50, read=2000)
+    assert cache.bill("anthropic", body(user(2000, **HOUR), user(50))) == CacheBill(fresh=50, read=2000)
 
 
 def test_another_thinking_budget_leaves_tools_and_system_warm(cache: Cache) -> None:
@@ -141,7 +141,7 @@ def test_another_thinking_budget_leaves_tools_and_system_warm(cache: Cache) -> N
 
     again = cache.bill("anthropic", body(user(2000, **MARK), system=[system(1500, **MARK)], thinking=thinking))
 
-    assert again == Billed(fresh=0, read=1500, written_5m=2000)
+    assert again == CacheBill(fresh=0, read=1500, written_5m=2000)
 
 
 def chat(*tokens: int) -> Body:
@@ -151,22 +151,22 @@ def chat(*tokens: int) -> Body:
 
 def test_openai_keeps_every_prefix_in_steps_of_128_from_1024_tokens_on(cache: Cache, clock: Clock) -> None:
     """1100 tokens are eight whole steps: 1024. 1100 + 200 are ten: 1280."""
-    assert cache.bill("openai_chat", chat(1100)) == Billed(fresh=1100)
-    assert cache.bill("openai_chat", chat(1100, 200)) == Billed(fresh=276, read=1024)
-    assert cache.bill("openai_chat", chat(1100, 200)) == Billed(fresh=20, read=1280)
+    assert cache.bill("openai_chat", chat(1100)) == CacheBill(fresh=1100)
+    assert cache.bill("openai_chat", chat(1100, 200)) == CacheBill(fresh=276, read=1024)
+    assert cache.bill("openai_chat", chat(1100, 200)) == CacheBill(fresh=20, read=1280)
     clock.now = 300.0
-    assert cache.bill("openai_chat", chat(1100, 200)) == Billed(fresh=1300)
+    assert cache.bill("openai_chat", chat(1100, 200)) == CacheBill(fresh=1300)
 
 
 def test_openai_keeps_nothing_shorter(cache: Cache) -> None:
     for _ in range(2):
-        assert cache.bill("openai_chat", chat(1023)) == Billed(fresh=1023)
+        assert cache.bill("openai_chat", chat(1023)) == CacheBill(fresh=1023)
 
 
 def test_openai_reads_no_shared_prefix_shorter_than_1024_tokens(cache: Cache) -> None:
     cache.bill("openai_chat", chat(1000, 1000))
 
-    assert cache.bill("openai_chat", chat(900, 2000)) == Billed(fresh=2900)
+    assert cache.bill("openai_chat", chat(900, 2000)) == CacheBill(fresh=2900)
 
 
 def test_openai_reads_up_to_the_step_before_the_first_changed_byte(cache: Cache) -> None:

@@ -10,7 +10,7 @@ from ebbtide.wire import WIRES
 from ebbtide.wire.replies import MAX_REPLY, parse_event
 from ebbtide.wire.sse import EventReader
 from upstream import events, render
-from upstream.caching import Billed
+from upstream.caching import CacheBill
 from upstream.script import Say, Think, Use
 
 PARTS = [Think("先想一想 🙂"), Say("I'll read it. " * 9), Use("Read", {"path": "src/表.ts", "n": [1]}), Use("Bash", {})]
@@ -19,7 +19,7 @@ REQUESTS = {
     "openai_chat": {"model": "deepseek-reasoner", "messages": [{"role": "user", "content": "go"}]},
     "openai_responses": {"model": "gpt-5", "input": [{"role": "user", "content": "go"}]},
 }
-BILL = Billed(fresh=100, read=500, written_5m=100)
+BILL = CacheBill(fresh=100, read=500, written_5m=100)
 
 
 def answered(wire):

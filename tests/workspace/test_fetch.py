@@ -19,7 +19,7 @@ from ebbtide.workspace.files import FILE_CAP
 from workspace.project_files import instruction_files
 
 
-class Site(BaseHTTPRequestHandler):
+class SiteHandler(BaseHTTPRequestHandler):
     """A small real server. `asked` keeps every path that was asked for."""
 
     asked: list[str]
@@ -62,7 +62,7 @@ class Site(BaseHTTPRequestHandler):
 
 def serve(elsewhere: str = "") -> tuple[ThreadingHTTPServer, list[str], str]:
     asked: list[str] = []
-    handler = type("Handler", (Site,), {"asked": asked, "elsewhere": elsewhere})
+    handler = type("Handler", (SiteHandler,), {"asked": asked, "elsewhere": elsewhere})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server, asked, f"http://127.0.0.1:{server.server_port}"
@@ -115,13 +115,13 @@ def test_a_server_that_sends_slowly_times_out(site: tuple[str, list[str]]) -> No
 @pytest.mark.parametrize("peer", ["169.254.169.254", "fe80::1%eth0", "::ffff:169.254.1.1"])
 def test_link_local_addresses_are_refused(peer: str) -> None:
     """The check is on the open connection, before a byte is sent: names can be made to resolve to it."""
-    connection: Any = Opened(peer)
+    connection: Any = FakeConnection(peer)
     with pytest.raises(URLError, match="link-local"):
         refuse_link_local(connection)
     assert connection.closed
 
 
-class Opened:
+class FakeConnection:
     """A connection to somewhere this machine cannot really connect to."""
 
     def __init__(self, peer: str) -> None:

@@ -18,7 +18,7 @@ from upstream.server import Upstream
 
 
 @dataclass
-class Hall:
+class ChatRunner:
     """A room without a terminal."""
 
     chat: Chat
@@ -68,7 +68,7 @@ def hall(tmp_path):
     with Upstream(script) as upstream:
         stage = Stage(tmp_path, upstream)
         (stage.root / "log.txt").write_text("".join(f"{n}: connection refused by gauge {n}\n" for n in range(200)))
-        hall = Hall(stage.chat(), upstream.url)
+        hall = ChatRunner(stage.chat(), upstream.url)
         for n in range(6):
             hall.say(f"Question {n}: what does the log say?")
         yield hall
@@ -194,7 +194,7 @@ def test_help_lists_every_command_and_an_unknown_one_is_reported(hall):
 
 def test_compact_says_when_there_is_nothing_to_compact(tmp_path):
     with Upstream(["Hello."]) as upstream:
-        hall = Hall(Stage(tmp_path, upstream).chat())
+        hall = ChatRunner(Stage(tmp_path, upstream).chat())
         assert "nothing" in hall.say("/compact").lower()
         assert "Messages: 0 tokens" in hall.say("/context")
         hall.say("Question.")

@@ -18,7 +18,7 @@ PRESSED = ["--window", "30k"]
 
 
 @dataclass
-class Ran:
+class CommandResult:
     code: int
     out: bytes
     err: str
@@ -63,7 +63,7 @@ class Ebb:
             streams.setattr(sys, "stderr", err)
             code = main([str(arg) for arg in args])
         out.flush(), err.flush()
-        return Ran(code, out.buffer.getvalue(), err.buffer.getvalue().decode())
+        return CommandResult(code, out.buffer.getvalue(), err.buffer.getvalue().decode())
 
 
 def run_program(*args, stdin=b"", env=None, **options):
@@ -134,4 +134,4 @@ def recorded(path, steps=24, usage=None):
     return path
 
 
-__all__ = ["LINES", "PRESSED", "Ebb", "Ran", "call", "loop", "on_a_terminal", "recorded", "request", "result", "run_program", "stored", "written"]  # fmt: skip
+__all__ = ["LINES", "PRESSED", "CommandResult", "Ebb", "call", "loop", "on_a_terminal", "recorded", "request", "result", "run_program", "stored", "written"]  # fmt: skip

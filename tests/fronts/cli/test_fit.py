@@ -124,7 +124,7 @@ def test_the_packaged_example_session_can_be_tried(ebb):
     assert ran.json["messages"]
 
 
-class TestRemembering:
+class TestSession:
     def test_with_a_session_stubs_name_the_file_that_holds_the_original(self, ebb, tmp_path):
         body = request()
         ran = ebb("fit", written(tmp_path / "r.json", body), *PRESSED, "--session", "s", "--store", tmp_path / "kept")
@@ -162,7 +162,7 @@ class TestRemembering:
         assert "--session" in ran.err
 
 
-class TestLarge:
+class TestLargeInput:
     def test_a_body_of_ten_megabytes_is_fitted(self, ebb, tmp_path):
         line = "src/tide/gauge.py:12: reading = level - datum\n" * 600
         body = request(0)

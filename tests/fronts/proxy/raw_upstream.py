@@ -13,7 +13,7 @@ PATIENCE = 120.0
 
 
 @dataclass
-class Seen:
+class RawRequest:
     """One request, as it stood on the wire."""
 
     head: bytes
@@ -34,7 +34,7 @@ class Seen:
 
 Step = bytes | float | str
 """Bytes to send, seconds to wait, or `reset`, `close`, `hang` (until the other side goes)."""
-Script = Callable[[int, Seen], Sequence[Step]]
+Script = Callable[[int, RawRequest], Sequence[Step]]
 
 
 @dataclass
@@ -42,7 +42,7 @@ class RawUpstream:
     """Each connection in a thread; each request answered by the steps of its number."""
 
     script: Script
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[RawRequest] = field(default_factory=list)
     left: threading.Event = field(default_factory=threading.Event)
     """Somebody went while we were answering or hanging."""
     open: int = 0
@@ -127,21 +127,21 @@ class RawUpstream:
             except TimeoutError:
                 continue
 
-    def _read(self, connection: socket.socket) -> Seen | None:
+    def _read(self, connection: socket.socket) -> RawRequest | None:
         got = b""
         while b"\r\n\r\n" not in got:
             if (more := self._more(connection)) is None:
                 return None
             got += more
         head, _, body = got.partition(b"\r\n\r\n")
-        told = {n.lower(): v for n, v in Seen(head, b"").headers}
+        told = {n.lower(): v for n, v in RawRequest(head, b"").headers}
         length = int(told.get("content-length", 0))
         chunked = "chunked" in told.get("transfer-encoding", "")
         while len(body) < length or (chunked and not body.endswith(b"0\r\n\r\n")):
             if (more := self._more(connection)) is None:
                 return None
             body += more
-        return Seen(head, body)
+        return RawRequest(head, body)
 
     def _more(self, connection: socket.socket) -> bytes | None:
         while not self._done.is_set():

@@ -48,7 +48,7 @@ def said(n):
     return {"role": "user", "content": f"Turn {n}: the gauge of quay {n} stood at {n * 7} mm. " * 4}
 
 
-class Talker(Agent):
+class TalkingAgent(Agent):
     """Talks and calls no tools. It comes with a conversation that fills half of the window."""
 
     def __init__(self, *given, **headers):
@@ -65,7 +65,7 @@ class Talker(Agent):
 
 
 def talked(running, upstream, wire, turns, **headers):
-    agent = Talker(wire, running.port, upstream, **headers)
+    agent = TalkingAgent(wire, running.port, upstream, **headers)
     for n in range(turns):
         agent.turn(n)
         running.settle()
@@ -148,7 +148,7 @@ def questioned(store, steps, **more):
         return steps()
 
     with beside(script, store, summarizer="own", **more) as (upstream, running):
-        agent = Talker("openai_chat", running.port, upstream)
+        agent = TalkingAgent("openai_chat", running.port, upstream)
         yield SimpleNamespace(asked=asked, upstream=upstream, running=running, agent=agent)
 
 

@@ -18,7 +18,7 @@ def say(text: str, **more):
     return {"model": "gpt-5", "messages": [{"role": "user", "content": text}], **more}
 
 
-class Seen:
+class SessionRecorder:
     """A wrapped client that keeps the names of the sessions it was told of."""
 
     def __init__(self, upstream: Upstream, **options) -> None:
@@ -35,7 +35,7 @@ class Seen:
 
 def test_a_conversation_is_known_by_how_it_begins():
     with Upstream() as upstream:
-        seen = Seen(upstream)
+        seen = SessionRecorder(upstream)
         one = seen.session(say("Mend issue 12."))
         longer = say("Mend issue 12.")
         longer["messages"] += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "Thanks."}]
@@ -53,7 +53,7 @@ def with_system(text: str):
 
 def test_another_system_prompt_is_another_conversation_unless_only_its_digits_differ():
     with Upstream() as upstream:
-        seen = Seen(upstream)
+        seen = SessionRecorder(upstream)
         agent = seen.session(with_system("You are an agent. It is 2026-11-15 04:30."))
 
         assert seen.session(with_system("You are an agent. It is 2026-11-16 11:59.")) == agent
@@ -62,7 +62,7 @@ def test_another_system_prompt_is_another_conversation_unless_only_its_digits_di
 
 def test_the_name_that_was_given_decides_here_and_in_tasks_and_nowhere_else():
     with Upstream() as upstream:
-        seen = Seen(upstream, session="all")
+        seen = SessionRecorder(upstream, session="all")
         assert seen.session(say("Hello.")) == "all"
         with ebbtide.session("nightly"):
             assert seen.session(say("Hello.")) == "nightly"

@@ -40,7 +40,7 @@ def echo(body: Body) -> list[Say]:
     return [Say(f"Done with {last if isinstance(last, str) else last[-1]['text']}")]
 
 
-class Told:
+class SessionNames:
     """The sessions that calls belonged to, in their order."""
 
     def __init__(self, upstream: Upstream, wire: str, store=None, **options) -> None:
@@ -59,7 +59,7 @@ class Told:
 def test_two_keys_on_one_store_share_no_unnamed_session(wire):
     store = MemoryStore()
     with Upstream() as upstream:
-        one, two, again = (Told(upstream, wire, store, api_key=key) for key in ("key-a", "key-b", "key-a"))
+        one, two, again = (SessionNames(upstream, wire, store, api_key=key) for key in ("key-a", "key-b", "key-a"))
 
         assert one.session() == again.session() != two.session()
         with ebbtide.session("shared"):
@@ -69,7 +69,7 @@ def test_two_keys_on_one_store_share_no_unnamed_session(wire):
 @WIRES
 def test_a_copy_with_another_key_is_another_client(wire):
     with Upstream() as upstream:
-        told = Told(upstream, wire, api_key="key-a")
+        told = SessionNames(upstream, wire, api_key="key-a")
         own = told.session()
 
         assert told.session(copy={"api_key": "key-b"}) != own
@@ -83,7 +83,7 @@ def test_a_copy_with_another_key_is_another_client(wire):
 
 def test_the_organisation_and_ids_of_a_call_distinguish_sessions_too():
     with Upstream() as upstream:
-        told = Told(upstream, "chat")
+        told = SessionNames(upstream, "chat")
         names = [told.session(), told.session(user="u1"), told.session(user="U1"), told.session(prompt_cache_key="k1")]
         names.append(told.session(extra_headers={"x-session-id": "s1"}))
         names.append(told.session(copy={"organization": "org-2"}))
@@ -96,7 +96,7 @@ def test_a_key_that_a_function_fetches_does_not_count():
     """It is another one every hour."""
     keys = (f"key-{n}" for n in range(100))
     with Upstream() as upstream:
-        told = Told(upstream, "chat", api_key=lambda: next(keys))
+        told = SessionNames(upstream, "chat", api_key=lambda: next(keys))
 
         assert told.session() == told.session(*branch("north")) == told.session()
 
@@ -106,7 +106,7 @@ def test_prompts_that_differ_in_an_account_number_are_two_conversations():
         return {"role": "system", "content": f"You keep account {account}. It is {day} 04:30. {'Be kind. ' * 200}"}
 
     with Upstream() as upstream:
-        told = Told(upstream, "chat")
+        told = SessionNames(upstream, "chat")
 
         def of(prompt: Body) -> str:
             told.client.chat.completions.create(model="gpt-5", messages=[prompt, FIRST])

@@ -54,7 +54,7 @@ document.addEventListener("securitypolicyviolation", (one) => stopped.push(`poli
 """
 
 
-class Watched:
+class WatchedPage:
     """A page, and all that it should not have done."""
 
     def __init__(self, page: Any, base: str) -> None:
@@ -95,11 +95,11 @@ def browser() -> Iterator[Any]:
 
 
 @contextmanager
-def looking(found: Any, address: str, *, width: int = 1280, height: int = 800, **more: Any) -> Iterator[Watched]:
+def looking(found: Any, address: str, *, width: int = 1280, height: int = 800, **more: Any) -> Iterator[WatchedPage]:
     context = found.new_context(viewport={"width": width, "height": height}, **more)
     context.set_default_timeout(WAIT)
     page = context.new_page()
-    watched = Watched(page, address.partition("#")[0].rstrip("/"))
+    watched = WatchedPage(page, address.partition("#")[0].rstrip("/"))
     page.goto(address)
     page.wait_for_selector(".session")
     try:
@@ -109,12 +109,12 @@ def looking(found: Any, address: str, *, width: int = 1280, height: int = 800, *
 
 
 @contextmanager
-def reading(found: Any, file: Path) -> Iterator[Watched]:
+def reading(found: Any, file: Path) -> Iterator[WatchedPage]:
     """A file from the disk, all of it."""
     context = found.new_context()
     context.set_default_timeout(WAIT)
     page = context.new_page()
-    watched = Watched(page, file.parent.as_uri())
+    watched = WatchedPage(page, file.parent.as_uri())
     page.goto(file.as_uri(), wait_until="load")
     try:
         yield watched

@@ -3,7 +3,7 @@
 import pytest
 
 from fronts.ui.browser_page import browser
-from fronts.ui.inspector import Talker, library, running
+from fronts.ui.inspector import BilledAgent, library, running
 from runtime.sessions import EARLY
 
 
@@ -17,8 +17,8 @@ def chromium():
 def address(tmp_path_factory):
     """Of an inspector that only looks: a billed session with edits, a fold and broken caches, and another one."""
     where = tmp_path_factory.mktemp("store")
-    Talker(where, session="other", project="/home/me/elsewhere").steps(1)
-    talker = Talker(where, policy=EARLY).steps(12)
+    BilledAgent(where, session="other", project="/home/me/elsewhere").steps(1)
+    talker = BilledAgent(where, policy=EARLY).steps(12)
     talker.context.compact()
     talker.steps(4, first=12)
     with running(library(where)) as found:

@@ -21,10 +21,10 @@ from runtime.sessions import Clock, body, call, loop, result
 
 WINDOW = 20_000
 SECRET = "sk-ant-REDACTED-ME-abcdefghijklmnop"
-__all__ = ["SECRET", "WINDOW", "Clock", "Talker", "call", "library", "loop", "page", "result", "running"]
+__all__ = ["SECRET", "WINDOW", "BilledAgent", "Clock", "call", "library", "loop", "page", "result", "running"]
 
 
-class Talker:
+class BilledAgent:
     """An agent whose conversation is kept in a store, and billed as a provider with a cache would."""
 
     def __init__(self, root: Path, *, session: str = "nightly", project: str = "/home/me/tides", **more: Any) -> None:
@@ -52,7 +52,7 @@ class Talker:
             answer["content"][0]["content"] = output
         self.messages += [said, answer]
 
-    def steps(self, count: int, first: int = 0, **more: Any) -> Talker:
+    def steps(self, count: int, first: int = 0, **more: Any) -> BilledAgent:
         for n in range(first, first + count):
             self.step(n, **more)
         return self

@@ -10,20 +10,20 @@ from ebbtide import example
 from ebbtide.audit.history import build_history
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
-from fronts.ui.inspector import SECRET, Clock, Talker, library, page
+from fronts.ui.inspector import SECRET, BilledAgent, Clock, library, page
 from runtime.sessions import body
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     where = tmp_path_factory.mktemp("store")
-    talker = Talker(where)
+    talker = BilledAgent(where)
     talker.steps(6)
     talker.step(6, output=f"GAUGE_SECRET={SECRET}\n" + "needle in the 水位 log\n" + "padding line\n" * 300)
     talker.steps(14, first=7)
     talker.step(21, pause=4000)
     talker.steps(3, first=22)
-    Talker(where, session="other", project="/home/me/elsewhere").steps(2)
+    BilledAgent(where, session="other", project="/home/me/elsewhere").steps(2)
     return where
 
 
@@ -224,7 +224,7 @@ async def test_nothing_is_undone_unless_it_was_allowed_at_the_start(root):
 
 
 async def test_undo_and_redo_are_written_to_the_log(tmp_path):
-    Talker(tmp_path).steps(12)
+    BilledAgent(tmp_path).steps(12)
     async with page(library(tmp_path), allow_undo=True) as ask:
         key = await key_of(ask)
         batch = (await ask.get(f"session/{key}/edits"))["batches"][-1]["id"]
@@ -242,7 +242,7 @@ async def test_undo_and_redo_are_written_to_the_log(tmp_path):
 
 
 async def test_a_session_that_grows_is_followed(tmp_path):
-    talker = Talker(tmp_path).steps(2)
+    talker = BilledAgent(tmp_path).steps(2)
     async with page(library(tmp_path)) as ask:
         key = await key_of(ask)
         async with ask.http.get(f"{ask.base}/api/session/{key}/events") as stream:

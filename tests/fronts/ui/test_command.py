@@ -10,13 +10,13 @@ import urllib.request
 import pytest
 
 from ebbtide.fronts.cli.main import main
-from fronts.ui.inspector import Talker
+from fronts.ui.inspector import BilledAgent
 
 EBB = [sys.executable, "-m", "ebbtide.fronts.cli.main", "ui"]
 
 
 def test_it_prints_an_address_serves_the_page_and_ends_on_ctrl_c(tmp_path):
-    Talker(tmp_path).steps(1)
+    BilledAgent(tmp_path).steps(1)
     command = [*EBB, "--store", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         try:

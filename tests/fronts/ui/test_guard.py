@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fronts.ui.inspector import Talker, library, page
+from fronts.ui.inspector import BilledAgent, library, page
 
 STRICT = {
     **dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors", "trusted-types"), "'none'"),
@@ -16,7 +16,7 @@ STRICT = {
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     where = tmp_path_factory.mktemp("store")
-    Talker(where).steps(1)
+    BilledAgent(where).steps(1)
     return where
 
 

@@ -7,7 +7,7 @@ from fronts.cli.terminal import recorded
 from fronts.proxy.agent import Agent, looping
 from fronts.proxy.proxy_runner import proxied
 from fronts.ui.browser_page import WAIT, looking, needs_chromium, opened, until
-from fronts.ui.inspector import Talker, library, running
+from fronts.ui.inspector import BilledAgent, library, running
 from runtime.sessions import EARLY, Clock, body, loop
 from upstream.server import Upstream
 
@@ -209,7 +209,7 @@ def test_ten_thousand_items_are_a_few_rows_in_the_page(chromium, tmp_path):
 
 
 def test_a_session_of_a_running_proxy_appears_and_grows_before_ones_eyes(chromium, tmp_path):
-    Talker(tmp_path, session="other").steps(1)
+    BilledAgent(tmp_path, session="other").steps(1)
     with (
         Upstream(looping("anthropic")) as upstream,
         proxied(upstream.url, store=tmp_path) as proxy,
@@ -236,7 +236,7 @@ def test_a_session_of_a_running_proxy_appears_and_grows_before_ones_eyes(chromiu
 
 
 def test_a_batch_is_undone_and_brought_back_on_the_page(chromium, tmp_path):
-    talker = Talker(tmp_path, policy=EARLY).steps(10)
+    talker = BilledAgent(tmp_path, policy=EARLY).steps(10)
     with running(library(tmp_path), allow_undo=True) as address, looking(chromium, address) as watched:
         page = watched.page
         opened(page)
