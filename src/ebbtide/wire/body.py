@@ -100,19 +100,22 @@ def _read_mapping(request: Mapping[str, Any], previous: ParsedBody | None) -> Pa
     _check_fields(request, key, previous.tree if previous is not None else {})
     client_messages, same, before = list(messages), 0, list[Any]()
     origin: Origins = {}
+    sent = _Sent()
     if previous is not None and previous.list_key == key and isinstance(previous.emit, _Restore):
-        same, before, origin = (
-            _count_equal(previous.client_messages, client_messages),
-            previous.messages,
-            previous.emit.origin,
-        )
+        same, before = _count_equal(previous.client_messages, client_messages), previous.messages
+        origin, sent = previous.emit.origin, previous.emit.sent
     new = client_messages[same:] if same else client_messages
     plain = to_plain_messages(new, origin, key, same)
     # If nothing had to be converted, one copy of the client's list serves as both.
     messages = client_messages if not origin and plain is new else [*before[:same], *plain]
     tree = {**request, key: messages}
     return ParsedBody(
-        tree, key, messages, same, _Restore(request, tree, key, messages, client_messages, origin), client_messages
+        tree,
+        key,
+        messages,
+        same,
+        _Restore(request, tree, key, messages, client_messages, origin, sent),
+        client_messages,
     )
 
 
@@ -129,6 +132,14 @@ def _check_fields(request: Mapping[str, Any], key: str, before: Tree) -> None:
 
 
 @dataclass(slots=True)
+class _Sent:
+    """The messages that were restored last, plain and restored. The requests of one conversation share it."""
+
+    plain: list[Any] = field(default_factory=list)
+    restored: list[Any] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class _Restore:
     """Puts SDK objects back where their plain form was not changed."""
 
@@ -138,6 +149,7 @@ class _Restore:
     messages: list[Any]
     client_messages: list[Any]
     origin: Origins
+    sent: _Sent
 
     def __call__(self, tree: Tree) -> Mapping[str, Any]:
         if tree is self.tree:
@@ -153,8 +165,11 @@ class _Restore:
         return out
 
     def _restore_messages(self, messages: Sequence[Any]) -> list[Any]:
+        kept = count_same_objects(self.sent.plain, messages)
         originals = dict(zip(map(id, self.messages), self.client_messages, strict=True))
-        return [originals[id(message)] if id(message) in originals else self._restore(message) for message in messages]
+        new = [originals[id(one)] if id(one) in originals else self._restore(one) for one in messages[kept:]]
+        self.sent.plain, self.sent.restored = list(messages), self.sent.restored[:kept] + new
+        return self.sent.restored[:]
 
     def _restore(self, value: Any) -> Any:
         if id(value) in self.origin:

@@ -32,6 +32,18 @@ Written = dict[str, tuple[list[Any], list[bytes]]]
 
 
 @dataclass(slots=True)
+class _Places:
+    """Which message each object was read in, by the object's id. The requests of one conversation share it.
+
+    It is only a hint: an object may be gone and its id used again, so a place is checked before it is believed.
+    """
+
+    messages: dict[int, int] = field(default_factory=dict)
+    end: int = 0
+    """How many leading messages of the newest request are in it."""
+
+
+@dataclass(slots=True)
 class JsonBody:
     """A JSON document, its values as they were read, and where they stand. Call it to write a tree into it."""
 
@@ -47,6 +59,7 @@ class JsonBody:
     """How many leading messages were taken from the document before."""
     written: Written = field(default_factory=dict)
     """Shared by the requests of one conversation."""
+    places: _Places = field(default_factory=_Places)
 
     def __call__(self, tree: Tree) -> bytes | str:
         changed = {key for key, value in tree.items() if value is not self.fields.get(key)}
@@ -73,29 +86,37 @@ class JsonBody:
     def _write_messages(self, messages: Sequence[Any], errors: str) -> list[bytes]:
         sent, pieces = self.written.get(errors, ([], []))
         kept = count_same_objects(sent, messages)
-        spans = self._find_spans(messages[kept:], sent[:kept])
+        spans = self._find_spans(messages[kept:])
         new = [self._encode(message, spans).encode("utf-8", errors) for message in messages[kept:]]
         pieces = pieces[:kept] + new
         self.written[errors] = list(messages), pieces
         return pieces
 
-    def _find_spans(self, new: Sequence[Any], sent: Sequence[Any]) -> dict[int, Span]:
+    def _find_spans(self, new: Sequence[Any]) -> dict[int, Span]:
         """Find where messages stand that are sent whole, and the unchanged parts of changed ones, by id."""
         newest = self.messages[-len(new) :] if new else []
         if are_same_objects(newest, new) and len(self.spans) == len(self.messages):
             return dict(zip(map(id, new), self.spans[-len(new) :], strict=False))
-        sent_ids = set(map(id, sent))
-        unsent = [
-            (new_message, span)
-            for new_message, span in zip(self.messages, self.spans, strict=False)
-            if id(new_message) not in sent_ids
-        ]
-        spans = {id(message): span for message, span in unsent}
-        wanted = {id(part) for message in new if id(message) not in spans for part in _parts(message)}
-        for message, span in unsent if wanted else ():
-            if not wanted.isdisjoint(map(id, _parts(message))):
-                spans |= _part_spans(self.text, span[0], message)
+        self._add_places()
+        spans = dict[int, Span]()
+        for message in new:
+            at = self.places.messages.get(id(message), -1)
+            if 0 <= at < len(self.spans) and self.messages[at] is message:
+                spans[id(message)] = self.spans[at]
+                continue
+            for at in {self.places.messages.get(id(part), -1) for part in _parts(message)}:
+                if 0 <= at < len(self.spans) and isinstance(self.messages[at], dict):
+                    spans |= _part_spans(self.text, self.spans[at][0], self.messages[at])
         return spans
+
+    def _add_places(self) -> None:
+        places = self.places
+        for at in range(places.end, len(self.messages)):
+            message = self.messages[at]
+            places.messages[id(message)] = at
+            for part in _parts(message):
+                places.messages[id(part)] = at
+        places.end = len(self.messages)
 
     def _encode(self, value: Any, spans: Mapping[int, Span]) -> str:
         if isinstance(value, dict | list) and id(value) in spans:
@@ -113,7 +134,9 @@ class JsonBody:
 def read_json_body(request: bytes | bytearray | str, previous: JsonBody | None) -> JsonBody:
     """Read a document. Messages that the previous one begins with too are taken from it, and not read again."""
     text = request if isinstance(request, str) else decode_utf8(request)
-    body = JsonBody(request, text, written=previous.written if previous else {})
+    body = JsonBody(request, text)
+    if previous:
+        body.written, body.places = previous.written, previous.places
     arrays = dict[str, tuple[list[Span], int]]()
 
     def read_member(text: str, at: int, key: str) -> tuple[Any, int]:
@@ -133,6 +156,7 @@ def read_json_body(request: bytes | bytearray | str, previous: JsonBody | None) 
         raise BadRequest(f"not valid JSON: extra data after the end: {rest[:20]!r}")
     body.key = next((key for key in KEYS if key in body.fields), "")
     body.spans, body.same = arrays.get(body.key, ([], 0))
+    body.places.end = min(body.places.end, body.same)
     return body
 
 
