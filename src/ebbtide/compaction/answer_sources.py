@@ -65,7 +65,7 @@ class AnswerSources:
 
     def _get_response(self, question: AskModel) -> object:
         if question.question.answer_mode == "live":
-            return self.live(_paths(question.question)) if self.live else "[]"
+            return self.live(_read_paths(question.question)) if self.live else "[]"
         assert self.summarizer is not None, "questions are asked only if there is a summarizer"
         response = self.summarizer(question.body)
         return _run_awaitable(response) if inspect.isawaitable(response) else response
@@ -91,7 +91,7 @@ class BackgroundQuestions:
         self._worker.join(seconds)
 
 
-def _paths(question: Question) -> list[str]:
+def _read_paths(question: Question) -> list[str]:
     return [str(path) for path in json.loads(question.prompt)]
 
 
@@ -104,11 +104,11 @@ def _run_awaitable(response: Awaitable[object]) -> object:
     return asyncio.run(wait())
 
 
-def _failed_answer(failed: Exception) -> RawAnswer:
-    if find_overflow_in_error(failed) is not None:
+def _failed_answer(error: Exception) -> RawAnswer:
+    if find_overflow_in_error(error) is not None:
         return RawAnswer(failure="overflow")
-    words, _ = redact(f"{type(failed).__name__}: {failed}")
-    return RawAnswer(failure=words[:200])
+    message, _ = redact(f"{type(error).__name__}: {error}")
+    return RawAnswer(failure=message[:200])
 
 
 def response_content(response: object) -> Mapping[str, Any] | str:
@@ -118,5 +118,5 @@ def response_content(response: object) -> Mapping[str, Any] | str:
     dump = getattr(response, "model_dump", None)
     if dump is None:
         return ""
-    plain: Mapping[str, Any] = dump(mode="json", exclude_unset=True, by_alias=True)
-    return plain
+    content: Mapping[str, Any] = dump(mode="json", exclude_unset=True, by_alias=True)
+    return content

@@ -90,7 +90,7 @@ class CompactionCoordinator:
     facts_memory: FactsMemory = field(default_factory=FactsMemory)
     emit: Callable[..., None] = _ignore_event
     _instructions_key: tuple[str, tuple[Item, ...]] = ("", ())
-    _known_instructions: tuple[str, ...] = ()
+    _cached_instructions: tuple[str, ...] = ()
 
     def build_input(
         self,
@@ -112,7 +112,7 @@ class CompactionCoordinator:
             asks=may_ask and self.can_summarize and not self.is_asking and not is_last_round,
             live=self.can_read_live and not is_last_round,
             focus=wishes.focus,
-            instructions=self._instructions(request),
+            instructions=self._find_instructions(request),
             summary=wishes.summary,
             first=wishes.first,
             last=wishes.last,
@@ -126,19 +126,19 @@ class CompactionCoordinator:
             fact_source=self.facts_memory,
         )
 
-    def _instructions(self, request: Request) -> tuple[str, ...]:
+    def _find_instructions(self, request: Request) -> tuple[str, ...]:
         """Find what the system prompt and the project's files say about summaries. Searched once per prompt (R097)."""
-        first = request.items[:_INSTRUCTION_ITEMS]
-        key = (request.system, first)
+        leading_items = request.items[:_INSTRUCTION_ITEMS]
+        key = (request.system, leading_items)
         if self._instructions_key != key:
             system, _ = request.wire.messages.system_and_tools(request.body.tree)
             texts = [system if isinstance(system, str) else _text_of(system)]
-            texts += [item.text for item in first if item.trust <= HARNESS and item.trust != USER]
-            self._instructions_key, self._known_instructions = (
+            texts += [item.text for item in leading_items if item.trust <= HARNESS and item.trust != USER]
+            self._instructions_key, self._cached_instructions = (
                 key,
                 tuple(filter(None, map(compact_instructions, texts))),
             )
-        return self._known_instructions
+        return self._cached_instructions
 
     def run_before_hook(
         self, plan: Plan, plan_input: PlanInput, manual: ManualCompaction | None
@@ -168,8 +168,8 @@ class CompactionCoordinator:
             answer = (yield effect) if effect else RawAnswer(failure="the request cannot be asked about")
             if not isinstance(answer, RawAnswer):
                 answer = RawAnswer(failure="nobody answers")
-            asked = effect or AskModel(question, {}, mark_history(request.items))
-            records.append(check_answer(asked, answer, view, request.wire, count, now))
+            sent_question = effect or AskModel(question, {}, mark_history(request.items))
+            records.append(check_answer(sent_question, answer, view, request.wire, count, now))
             if failure := records[-1].get("failed"):
                 fields = {"way": question.answer_mode, "reason": failure}
                 self.emit("fold_failed", **fields)

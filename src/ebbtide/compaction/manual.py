@@ -38,10 +38,10 @@ class Compaction:
     @property
     def text(self) -> str:
         """All of the replacement text, without the user's own messages."""
-        authored = [
+        texts = [
             item.text for edit in self.edits if edit.by in COMPACTION_PASSES for item in edit.replacement if not item.id
         ]
-        return "\n\n".join(authored)
+        return "\n\n".join(texts)
 
     @property
     def summary(self) -> str:

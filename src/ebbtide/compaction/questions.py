@@ -39,7 +39,7 @@ class ManualCompaction:
     last: str = ""
 
 
-_JOURNALED = (
+_RECORDED_FIELDS = (
     "asks",
     "live",
     "focus",
@@ -56,16 +56,18 @@ _JOURNALED = (
 )
 
 
-def compaction_input_to_record(folding: CompactionInput) -> Record:
+def compaction_input_to_record(compaction: CompactionInput) -> Record:
     """Return the compaction input as a record, without answers and sub-agents, which have separate records."""
-    return {name: getattr(folding, name) for name in _JOURNALED} | {"instructions": list(folding.instructions)}
+    return {name: getattr(compaction, name) for name in _RECORDED_FIELDS} | {
+        "instructions": list(compaction.instructions)
+    }
 
 
 def compaction_input_from_record(
     record: Mapping[str, Any], state: SessionState, fact_source: FactSource
 ) -> CompactionInput:
     """Read back what `compaction_input_to_record` wrote."""
-    fields = {name: record[name] for name in _JOURNALED if name in record}
+    fields = {name: record[name] for name in _RECORDED_FIELDS if name in record}
     fields["instructions"] = tuple(map(str, record.get("instructions", ())))
     children = finished_children(state)
     return CompactionInput(**fields, answers=state.answers, children=children, fact_source=fact_source)
@@ -98,51 +100,60 @@ def build_question(question: Question, request: Request, tree: Mapping[str, Any]
 
 
 def check_answer(
-    question: AskModel, raw: RawAnswer, view: View, wire: Wire, count: Callable[[str], int], now: float
+    sent_question: AskModel, raw_answer: RawAnswer, view: View, wire: Wire, count: Callable[[str], int], now: float
 ) -> Record:
     """Return the answer as a record: its usable text, or why there is none."""
-    ask = question.question
-    fields = _question_fields(ask, question.history)
-    if raw.failure:
-        return ebb_record("answer", at=now, **fields, failed=raw.failure)
-    answer = response_content(raw.response)
-    if ask.answer_mode == "live":
+    question = sent_question.question
+    fields = _question_fields(question, sent_question.history)
+    if raw_answer.failure:
+        return ebb_record("answer", at=now, **fields, failed=raw_answer.failure)
+    answer = response_content(raw_answer.response)
+    if question.answer_mode == "live":
         return ebb_record("answer", at=now, **fields, text=answer if isinstance(answer, str) else "[]")
     reply = TextAnswer(text=answer, stopped="end", usage=None) if isinstance(answer, str) else read_answer(wire, answer)
-    stopped = _STOPS.get(reply.stopped, reply.stopped)
+    stopped = _STOP_REASONS.get(reply.stopped, reply.stopped)
     checked = check_summary(
-        reply.text, summary_source(ask, view), stop_reason=stopped, max_tokens=ask.max_tokens, count=count
+        reply.text, summary_source(question, view), stop_reason=stopped, max_tokens=question.max_tokens, count=count
     )
     usage = reply.usage
     bill = {"input": usage.input, "output": usage.output, "cache_read": usage.cache_read} if usage else {}
-    struck = [[part.text, part.reason] for part in checked.dropped]
+    dropped = [[part.text, part.reason] for part in checked.dropped]
     return ebb_record(
-        "answer", at=now, **fields, text=checked.text, analysis=checked.analysis, struck=struck,
+        "answer", at=now, **fields, text=checked.text, analysis=checked.analysis, struck=dropped,
         failed=checked.faults[0] if checked.faults else "", usage=bill,
     )  # fmt: skip
 
 
-def unanswered_record(ask: Question, why: str, now: float, items: Sequence[Item]) -> Record:
+def unanswered_record(question: Question, reason: str, now: float, items: Sequence[Item]) -> Record:
     """Record that a question was not asked. It does not count as a failure of the summarizer."""
-    return ebb_record("answer", at=now, **_question_fields(ask, mark_history(items)), failed=why, asked=False)
+    return ebb_record("answer", at=now, **_question_fields(question, mark_history(items)), failed=reason, asked=False)
 
 
-def _question_fields(ask: Question, history: HistoryMark | None) -> dict[str, object]:
+def _question_fields(question: Question, history: HistoryMark | None) -> dict[str, object]:
     """Say which question a record answers, and about which conversation."""
-    named = {"key": ask.key, "by": ask.by, "way": ask.answer_mode, "first": ask.first, "last": ask.last}
-    return {**named, "history": history_to_record(history)}
+    fields = {
+        "key": question.key,
+        "by": question.by,
+        "way": question.answer_mode,
+        "first": question.first,
+        "last": question.last,
+    }
+    return {**fields, "history": history_to_record(history)}
 
 
-_STOPS = {"tool": "tool_use"}
+_STOP_REASONS = {"tool": "tool_use"}
 
 
-def summary_source(ask: Question, view: View) -> SummarySource:
+def summary_source(question: Question, view: View) -> SummarySource:
     """Return what the question is about: the originals, and the texts of earlier compactions."""
-    lo, hi = view.index.get(ask.first), view.index.get(ask.last)
-    run = view.originals[lo : hi + 1] if lo is not None and hi is not None else ()
+    start, end = view.index.get(question.first), view.index.get(question.last)
+    items = view.originals[start : end + 1] if start is not None and end is not None else ()
     return SummarySource(
-        texts=[*(item.text for item in run), *(entry.text for entry in view.entries if entry.id in view.edit_by_entry)],
-        user_texts=[item.text for item in run if item.role == "user" and item.trust <= USER],
-        tool_outputs=[item.text for item in run if item.kind == "result"],
-        tokens=sum(item.tokens for item in run),
+        texts=[
+            *(item.text for item in items),
+            *(entry.text for entry in view.entries if entry.id in view.edit_by_entry),
+        ],
+        user_texts=[item.text for item in items if item.role == "user" and item.trust <= USER],
+        tool_outputs=[item.text for item in items if item.kind == "result"],
+        tokens=sum(item.tokens for item in items),
     )

@@ -48,12 +48,12 @@ DENIED = (
 """Patterns that ignore case. One with a slash inside matches the path below the root, one without matches any part of
 the path, and one that ends with a slash matches only directories."""
 # A token rarely has more than 8 bytes. In a file of blanks it can have more; such a file is cut a little early.
-_BYTES_A_TOKEN = 64
+_BYTES_PER_TOKEN = 64
 
 _log = logging.getLogger(__name__)
 
 
-def _note(source: str, reason: str) -> None:
+def _log_skip(source: str, reason: str) -> None:
     _log.info("not restored: %s: %s", source, reason)
 
 
@@ -94,7 +94,7 @@ def restore_files(
     files: int = FILES,
     tokens_each: int = TOKENS_EACH,
     tokens_total: int = TOKENS_TOTAL,
-    report: OnSkip = _note,
+    report: OnSkip = _log_skip,
 ) -> tuple[RestoredFile, ...]:
     """Return the most recently read files as they are now (R184, R185).
 
@@ -113,7 +113,7 @@ def restore_files(
             if real in seen_paths:
                 continue
             seen_paths.add(real)
-            data, has_more = _read(real, max_tokens * _BYTES_A_TOKEN)
+            data, has_more = _read(real, max_tokens * _BYTES_PER_TOKEN)
             file = _shorten(below, _decode(data, has_more), max_tokens, count, has_more)
         except (OSError, ValueError) as error:
             report(path, str(error))
@@ -132,7 +132,7 @@ def restore_skills(
     count: CountTokens,
     tokens_each: int = TOKENS_EACH,
     tokens_total: int = TOKENS_TOTAL,
-    report: OnSkip = _note,
+    report: OnSkip = _log_skip,
 ) -> tuple[RestoredFile, ...]:
     """Return the skills in use (R185). Each is a directory with a SKILL.md."""
     return restore_files(
