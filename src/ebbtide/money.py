@@ -83,22 +83,26 @@ def _table_prices(models: Sequence[str], only: str | None) -> tuple[Tariffs | No
         rates = {model: find_rates(model) for model in models}
     except BadConfig as error:
         return None, str(error), ()
-    known, unknown = [model for model in models if rates[model]], [model for model in models if not rates[model]]
-    if only and not known:
+    priced, unpriced = [model for model in models if rates[model]], [model for model in models if not rates[model]]
+    if only and not priced:
         raise BadConfig(f"no price is known for {only}: give dollars per million input tokens, such as --price 3")
-    if not known:
+    if not priced:
         names = ", ".join(filter(None, models))
         reason = f"no price is known for {names}; set one with --price" if names else "no model is named; see --price"
         return None, reason, ()
 
     def tariff(model: str, ttl: float, prompt: int) -> Tariff:
         # Both sides get the price tier of the request that was sent; without Ebbtide it may have been a higher one.
-        found = find_rates(model if rates.get(model) else known[0], ttl=ttl, prompt=prompt)
-        assert found is not None, "looked up before"
-        return _per_token(found, 1.0)
+        model_rates = find_rates(model if rates.get(model) else priced[0], ttl=ttl, prompt=prompt)
+        assert model_rates is not None, "looked up before"
+        return _per_token(model_rates, 1.0)
 
-    rows = tuple(dict.fromkeys(found.basis for model in known if (found := rates[model])))
-    return tariff, f"prices of {', '.join(rows)}" + (f"; {', '.join(unknown)} as {known[0]}" if unknown else ""), rows
+    rows = tuple(dict.fromkeys(row.basis for model in priced if (row := rates[model])))
+    return (
+        tariff,
+        f"prices of {', '.join(rows)}" + (f"; {', '.join(unpriced)} as {priced[0]}" if unpriced else ""),
+        rows,
+    )
 
 
 def _per_token(prices: Rates | Tariff, factor: float) -> Tariff:

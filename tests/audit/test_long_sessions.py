@@ -110,7 +110,7 @@ def test_a_step_sees_its_own_branch_and_no_later_item(tmp_path):
     history = build_history(open_store(tmp_path).peek("default").read().records, session="default")
 
     for step in history.steps:
-        ids = {item.id for item in history.sent(step.turn.number)[0].items}
+        ids = {item.id for item in history.sent_request(step.turn.number)[0].items}
         for edit in step.batch.edits:
             assert {item.id for item in step.covered_items(edit)} <= ids
             assert [step.covered_items(edit)[0].id, step.covered_items(edit)[-1].id] == [edit.first, edit.last]
@@ -131,7 +131,7 @@ def test_every_request_walked_is_what_that_turn_sent(records):
     history = build_history(records, session="default")
 
     for turn, request, view in history.walk():
-        alone, sent = history.sent(turn.number)
+        alone, sent = history.sent_request(turn.number)
         assert [item.id for item in request.items] == [item.id for item in alone.items]
         assert [entry.id for entry in view.entries] == [entry.id for entry in sent.entries]
         assert view.edits == sent.edits

@@ -191,13 +191,13 @@ class History:
                 return int_in(record, "window"), float_in(record, "at")
         return None
 
-    def now(self) -> tuple[Request, View]:
+    def next_request(self) -> tuple[Request, View]:
         """Return the conversation as the model would see it next."""
         model = self.turns[-1].model if self.turns else ""
         request = _RequestReader(self.messages, self.state).read(self.newest, self.wire, model)
         return request, View.of(request.items, self.state.edits)
 
-    def sent(self, number: int) -> tuple[Request, View]:
+    def sent_request(self, number: int) -> tuple[Request, View]:
         """Return one request, with the edits that were in force then."""
         turn = self.turn(number)
         request = _RequestReader(self.messages, self.state)(turn)

@@ -13,7 +13,7 @@ from ebbtide.core.edit_binding import Location, Originals
 from ebbtide.core.types import OURS, Edit, Item
 
 
-def named_range(edit: Edit, index: Mapping[str, int]) -> tuple[int, int] | None:
+def edit_range(edit: Edit, index: Mapping[str, int]) -> tuple[int, int] | None:
     """Return the first and last index that an edit names, or None if they are missing; for an insertion its anchor."""
     first = index.get(edit.insert_after or edit.first)
     last = index.get(edit.insert_after or edit.last)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import dropwhile, groupby
 
-from ebbtide.core.edit_layout import named_range
+from ebbtide.core.edit_layout import edit_range
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View, once_per_view
 
@@ -23,7 +23,7 @@ _COUNTERPART = {"call": "result", "result": "call"}
 
 def rejection_reason(view: View, edit: Edit) -> str:
     """Return why the edit is invalid here, or "". The planner asks this for every proposed edit."""
-    span = named_range(edit, view.index)
+    span = edit_range(edit, view.index)
     if span is None:
         return "names items that are not there"
     covered = () if edit.insert_after else view.originals[span[0] : span[1] + 1]

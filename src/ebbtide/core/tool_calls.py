@@ -143,11 +143,11 @@ def media_blocks(item: Item) -> str:
 
 def unreadable_files(before: View, after: View) -> tuple[str, ...]:
     """Files whose text the model saw and no longer sees (R145): the caller's read cache must let go of them."""
-    still = set(_files_seen(after))
-    return tuple(file for file in dict.fromkeys(_files_seen(before)) if file not in still)
+    still = set(_files_read(after))
+    return tuple(file for file in dict.fromkeys(_files_read(before)) if file not in still)
 
 
-def _files_seen(view: View) -> list[str]:
+def _files_read(view: View) -> list[str]:
     # A stand-in shows a preview at most; an original that an edit carried along is whole.
     complete = [result for result in view.results if result.id in view.index]
     calls = [view.calls_by_id[result.call_id] for result in complete if result.call_id in view.calls_by_id]

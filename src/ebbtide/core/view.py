@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import TypeVar, cast
 
 from ebbtide.core.edit_binding import Originals, bind
-from ebbtide.core.edit_layout import Placed, lay_out, named_range, show_edits
+from ebbtide.core.edit_layout import Placed, edit_range, lay_out, show_edits
 from ebbtide.core.types import OURS, Edit, Item
 
 Value = TypeVar("Value")
@@ -119,7 +119,7 @@ class View:
 
         An insertion is made of everything before it. It may follow a reply that is not in the view yet.
         """
-        span = named_range(edit, self.index)
+        span = edit_range(edit, self.index)
         if span is None and not edit.insert_after:
             return edit
         first, end = span or (len(self.originals), len(self.originals))

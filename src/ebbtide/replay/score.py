@@ -21,7 +21,7 @@ from ebbtide.replay.request_tracker import (
     request_messages,
 )
 from ebbtide.replay.session import ReplayCall, ReplaySession
-from ebbtide.replay.touched_files import count_named
+from ebbtide.replay.touched_files import count_mentioned
 from ebbtide.wire.validity import violations
 
 MIN_AGE = 10
@@ -224,8 +224,8 @@ class Scorer:
         score.said = len(user_texts)
         score.verbatim = sum(1 for one in user_texts if visible.user_texts[one] > 0)
         text = all_text(self.session.wire, tracker.messages)
-        score.changed, score.changed_named = len(files.changed), count_named(files.changed, text)
-        score.read_files, score.read_named = len(files.read), count_named(files.read, text)
+        score.changed, score.changed_named = len(files.changed), count_mentioned(files.changed, text)
+        score.read_files, score.read_named = len(files.read), count_mentioned(files.read, text)
 
 
 def calibrate_session(session: ReplaySession, ttl: float) -> tuple[float, float]:

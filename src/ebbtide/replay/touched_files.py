@@ -47,6 +47,6 @@ def find_touched_files(items: Sequence[Item]) -> TouchedFiles:
     return TouchedFiles(frozenset(changed), frozenset(read - changed))
 
 
-def count_named(paths: Iterable[str], text: str) -> int:
+def count_mentioned(paths: Iterable[str], text: str) -> int:
     """Count the paths that a text names in full or by their last two parts, as people and models shorten them."""
     return sum(1 for path in paths if path in text or "/".join(path.split("/")[-2:]) in text)

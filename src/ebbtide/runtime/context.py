@@ -34,7 +34,7 @@ from ebbtide.runtime.session import SessionSettings, open_session, prepare_and_c
 from ebbtide.runtime.validation import RecallBy, RecallScope, check_clock, check_settings, check_tokens
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
-from ebbtide.wire import wire_named
+from ebbtide.wire import find_wire
 from ebbtide.wire.body import ParsedBody as Read
 from ebbtide.wire.body import to_plain
 from ebbtide.wire.overflow import find_overflow_in_error
@@ -111,7 +111,7 @@ class Context:
             window=_window_rule(window, model),
             model=model,
             project=project,
-            wire=None if wire is None else wire_named(wire),
+            wire=None if wire is None else find_wire(wire),
             always_adds_breakpoints=marks,
         )
         coordinator = CompactionCoordinator(
@@ -250,7 +250,7 @@ class Context:
         """
         if (self._session.log.state.recall or self._session.compaction.recall_mode) != "tool":
             return []
-        return recall_tools(wire_named(wire) if wire else self._session.wire_for({}))
+        return recall_tools(find_wire(wire) if wire else self._session.wire_for({}))
 
     def recall_answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
         """Answer a call of a recall tool: bounded, with its source, quoted as data."""

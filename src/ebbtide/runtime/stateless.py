@@ -15,7 +15,7 @@ from ebbtide.runtime.driver import run
 from ebbtide.runtime.session import SessionSettings, open_session, prepare_and_commit
 from ebbtide.runtime.validation import check_settings, check_tokens
 from ebbtide.store import PrivateLog
-from ebbtide.wire import wire_named
+from ebbtide.wire import find_wire
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.reader import Reader
 
@@ -63,7 +63,7 @@ def fit(
     window, chosen, named = (
         check_tokens("window", window),
         preset(policy, model=model),
-        None if wire is None else wire_named(wire),
+        None if wire is None else find_wire(wire),
     )
     ready = _fit_once(request, window, chosen, model, named)
     # A seed's count allows for no error and is up to twice too low: it may steer, and ours has to agree.

@@ -425,12 +425,12 @@ def edit_from_record(record: object, table: ItemTable | None = None) -> Edit:
         reason=str_in(fields, "reason"),
         saved=int_in(fields, "saved"),
         blobs=tuple(Blob(name=name, text="") for name, _ in _pairs(fields, "blobs")),
-        made_of=_made_of(fields.get("made_of")),
+        made_of=_parse_source_scope(fields.get("made_of")),
         binding=binding_from(fields, table),
     )
 
 
-def _made_of(value: object) -> SourceScope:
+def _parse_source_scope(value: object) -> SourceScope:
     return "lasting" if value == "lasting" else "all" if value == "all" else "covered"
 
 

@@ -228,7 +228,7 @@ class _Scanner:
             if not is_complete:
                 self._finish(raw)
             elif trailer := _TRAILER.fullmatch(raw, max(0, len(raw) - _TRAILER_BYTES)):
-                self._take_ours(raw, *trailer.groups())
+                self._read_own_line(raw, *trailer.groups())
             else:
                 self._take_other(raw)
             if sink and (not is_complete or len(self._records) >= _SINK_BATCH):
@@ -255,7 +255,7 @@ class _Scanner:
         reason = f"the last write was cut short: {pluralize(len(raw), 'byte')} of no whole commit"
         self._damage.append(Damage(kind="torn", line=lines + 1, offset=offset, reason=reason, raw=raw))
 
-    def _take_ours(self, raw: bytes, previous: bytes, mark: bytes, own: bytes) -> None:
+    def _read_own_line(self, raw: bytes, previous: bytes, mark: bytes, own: bytes) -> None:
         is_intact = _line_sum(previous, mark, raw[:-_TRAILER_BYTES]) == own
         if self._maybe_ended or self._is_interrupted:
             self._close_commit(is_unfinished=self._is_interrupted and is_intact and previous == self._sum)

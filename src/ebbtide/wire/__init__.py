@@ -18,7 +18,7 @@ _ANTHROPIC, _CHAT, _RESPONSES = anthropic.WIRE, openai_chat.WIRE, openai_respons
 WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (_ANTHROPIC, _CHAT, _RESPONSES)}
 
 
-def wire_named(name: str) -> Wire:
+def find_wire(name: str) -> Wire:
     if name not in WIRES:
         raise BadRequest(f"no wire is called {name!r}; there are {', '.join(WIRES)}")
     return WIRES[name]

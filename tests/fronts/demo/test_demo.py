@@ -49,15 +49,15 @@ def test_its_numbers_are_those_of_the_engine(moments):
     for call, moment in zip(calls, moments, strict=True):
         now[0] = call.at
         report = context.prepare(call.request).report
-        assert (report.tokens_after, report.tokens_untouched) == (moment.ours, moment.raw)
+        assert (report.tokens_after, report.tokens_untouched) == (moment.sent, moment.raw)
         assert sum(edit.saved for edit in report.edits) == sum(event.saved for event in moment.events)
-    told_saved = report.savings.saved_share
+    reported_share = report.savings.saved_share
 
-    assert moments[-1].bill.saved == pytest.approx(told_saved, abs=0.02)
+    assert moments[-1].bill.saved_share == pytest.approx(reported_share, abs=0.02)
 
 
 def test_it_takes_less_than_half_a_minute(moments):
-    waits = sum(pause(moment) + _BREATH * (moment.before > moment.ours) for moment in moments)
+    waits = sum(pause(moment) + _BREATH * (moment.before > moment.sent) for moment in moments)
 
     assert waits < 25
 

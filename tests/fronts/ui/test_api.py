@@ -102,7 +102,7 @@ async def test_a_request_is_shown_as_the_model_saw_it(root):
                 rows += part["rows"]
                 if len(rows) >= part["total"]:
                     break
-            view = history.sent(at)[1]
+            view = history.sent_request(at)[1]
 
             assert [row["id"] for row in rows] == [entry.id for entry in view.entries]
             assert [row["chars"] for row in rows] == [len(entry.text) for entry in view.entries]

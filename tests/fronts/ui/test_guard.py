@@ -147,7 +147,7 @@ async def test_an_odd_cookie_is_not_accepted(root, value):
 async def test_the_address_that_a_browser_is_started_with_logs_in_once(root):
     """Everybody on the machine can see what programs are started with."""
     async with page(library(root), log_in=False) as ask:
-        token = ask.guard.address_for_one_login().partition("#token=")[2]
+        token = ask.guard.single_use_url().partition("#token=")[2]
         assert token != ask.guard.token
         assert [await ask.login(token), await ask.login(token), await ask.login()] == [200, 403, 200]
         assert token not in repr(ask.guard)

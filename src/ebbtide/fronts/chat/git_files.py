@@ -15,7 +15,7 @@ _SETTINGS = frozenset(("config", "config.worktree", "commondir", "hooks", "info"
 """Files of a bare repository that git reads its settings from."""
 
 
-def decides_what_git_runs(path: Path, root: Path) -> bool:
+def belongs_to_git(path: Path, root: Path) -> bool:
     """Whether a file belongs to git: in a `.git`, or in a folder that is, or would become, a bare repository.
 
     Names are compared without case, as disks of macOS and Windows do. `path` is resolved; of a path inside `root` only

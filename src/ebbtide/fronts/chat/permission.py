@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from ebbtide.fronts.chat.git_files import decides_what_git_runs
+from ebbtide.fronts.chat.git_files import belongs_to_git
 from ebbtide.fronts.chat.known_commands import known_name
 from ebbtide.fronts.chat.shell import Command, plain_commands
 from ebbtide.fronts.chat.tools import Action
@@ -159,7 +159,7 @@ def _decide_path(action: Action, rules: Rules) -> tuple[Ruling, str]:
         return "allow", ""
     # Permission to run commands covers files that decide what is run; permission to write does not.
     if action.kind == "write" and "bash" not in rules.tools:
-        if decides_what_git_runs(path, rules.root):
+        if belongs_to_git(path, rules.root):
             return "ask", "git runs what this file says"
         if any(path.is_relative_to(folder) for folder in rules.own_folders):
             return "ask", "ebb's own settings"

@@ -99,7 +99,7 @@ def _measure_history(history: History, at: int | None, settings: CommandSettings
     if not history.turns:
         raise BadRequest(f"{history.name} has no request that Ebbtide recorded; give the session's file instead")
     turn = history.turn(len(history.turns) if at is None else at)
-    request, view = history.sent(turn.number)
+    request, view = history.sent_request(turn.number)
     if own_window and (window := history.window(turn.number)):
         settings = replace(settings, window_for=lambda _: window)
     usage = _measure(view, len(request.messages), turn.model, turn.overhead, turn.max_output, turn.usage, settings)

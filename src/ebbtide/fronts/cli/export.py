@@ -85,7 +85,7 @@ def _jsonl(records: Sequence[Record], _: History) -> bytes:
 
 
 def _anthropic(_: Sequence[Record], history: History) -> bytes:
-    request, view = history.now()
+    request, view = history.next_request()
     messages = write_messages(request, view)
     if history.wire != "anthropic":
         messages = [message for _, group in group_by_message(view.entries) for message in _to_anthropic(group)]
@@ -110,7 +110,7 @@ def _arguments(item: Item) -> str:
 
 
 def _markdown(_: Sequence[Record], history: History) -> bytes:
-    request, _view = history.now()
+    request, _view = history.next_request()
     title = f"# {one_line(history.session)}\n"
     return "\n".join([title, *_sections(request.items)]).encode("utf-8", "replace")
 

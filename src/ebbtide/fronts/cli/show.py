@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         _print_original(args)
         return 0
     for history in load_histories(args):
-        _, view = history.now() if args.at is None else history.sent(args.at)
+        _, view = history.next_request() if args.at is None else history.sent_request(args.at)
         view = View.of(view.originals) if args.raw else view
         entries = _find_item(history, view, args.item) if args.item else view.entries
         if args.json:

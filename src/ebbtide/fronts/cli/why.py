@@ -81,7 +81,10 @@ def run(args: argparse.Namespace) -> int:
         if text in item.text.casefold()
     ]
     visible = [
-        (history, item) for history in histories for item in history.now()[1].entries if text in item.text.casefold()
+        (history, item)
+        for history in histories
+        for item in history.next_request()[1].entries
+        if text in item.text.casefold()
     ]
     if args.json:
         still_there = [{"session": h.session, "item": item.id, "what": describe_item(item)} for h, item in visible]

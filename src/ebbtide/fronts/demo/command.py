@@ -92,7 +92,7 @@ def _play_film(policy: Policy, window: int, brush: Brush, console: Console, pace
     film = Film()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         for moment in play_story(policy, window=window):
-            if moment.before > moment.ours:
+            if moment.before > moment.sent:
                 live.update(draw_film(film.before(moment), brush), refresh=True)
                 pace.wait(_BREATH)
             film = film.add(moment)
@@ -111,9 +111,9 @@ def _print_lines(policy: Policy, window: int, brush: Brush) -> int:
             print(event_line(event, brush).plain.rstrip(), flush=True)
     assert moment is not None, "the example has calls"
     bill = moment.bill
-    print(f"\nafter {moment.calls} calls: {moment.ours:,} tokens in the request; without Ebbtide {moment.raw:,}")
-    amounts = (money(amount, dollars=bill.dollars) for amount in (bill.ours, bill.raw))
-    print("the bill: {} instead of {}, ".format(*amounts) + f"{bill.saved:.0%} less, {basis(bill)}\n")
+    print(f"\nafter {moment.calls} calls: {moment.sent:,} tokens in the request; without Ebbtide {moment.raw:,}")
+    amounts = (money(amount, dollars=bill.dollars) for amount in (bill.with_ebbtide, bill.without_ebbtide))
+    print("the bill: {} instead of {}, ".format(*amounts) + f"{bill.saved_share:.0%} less, {basis(bill)}\n")
     print(*_next_steps(window), sep="\n")
     return 0
 

@@ -68,7 +68,7 @@ class Film:
 
     def before(self, moment: Moment) -> Film:
         """With the next call as it would be without its edits."""
-        return self.add(replace(moment, ours=moment.before, parts=(), events=()))
+        return self.add(replace(moment, sent=moment.before, parts=(), events=()))
 
 
 def draw_film(film: Film, brush: Brush) -> RenderableType:
@@ -143,8 +143,8 @@ def _levels(now: Moment) -> tuple[tuple[str, int, str], ...]:
 def _cell(moment: Moment | None, now: Moment, base: float, unit: float, brush: Brush) -> tuple[str, str]:
     """One call in moment row of the chart: what was sent, what was just removed, or what would have been sent."""
     if moment is not None:
-        if ours := _eighths(moment.ours, base, unit):
-            return brush.steps[ours], OURS
+        if filled := _eighths(moment.sent, base, unit):
+            return brush.steps[filled], OURS
         if _eighths(moment.before, base, unit) >= _HALF:
             return brush.sign("▒", "%"), OURS
         if _eighths(moment.raw, base, unit) >= _HALF:
@@ -166,13 +166,13 @@ def _eighths(tokens: int, base: float, unit: float) -> int:
 
 
 def _axis(now: Moment, brush: Brush) -> Text:
-    with_us = f"{brush.sign('█', '#')} sent, now {short_number(now.ours)}"
+    sent = f"{brush.sign('█', '#')} sent, now {short_number(now.sent)}"
     without = f"{brush.sign('░', ':')} without Ebbtide, now {short_number(now.raw)}"
     over = f"{brush.sign('░', ':')} over the window"
     removed = f"{brush.sign('▒', '%')} removed"
     beyond = ("   ", (over, OVER)) if now.raw > now.window else ()
     return Text.assemble(
-        " " * _LABEL, (with_us, OURS), "   ", (removed, OURS), "   ", (without, RAW), *beyond, no_wrap=True
+        " " * _LABEL, (sent, OURS), "   ", (removed, OURS), "   ", (without, RAW), *beyond, no_wrap=True
     )
 
 
@@ -191,25 +191,27 @@ def _window(now: Moment, brush: Brush) -> Iterator[Text]:
     acts = round(brush.columns * now.acts_at / now.window)
     for column in range(used, brush.columns):
         bar.append(brush.sign("┆", "|") if column == acts else free, OURS if column == acts else f"dim {QUIET}")
-    left = max(0.0, 1 - now.ours / now.acts_at) if now.acts_at else 0.0
-    legend.append(f"left until it acts: {left:.0%}", QUIET)
+    free_share = max(0.0, 1 - now.sent / now.acts_at) if now.acts_at else 0.0
+    legend.append(f"left until it acts: {free_share:.0%}", QUIET)
     yield bar
     yield legend
 
 
 def _bill(bill: Bill, brush: Brush) -> Iterator[Text]:
-    longest = max(bill.raw, bill.ours)
+    longest = max(bill.without_ebbtide, bill.with_ebbtide)
     room = brush.columns - 30
     for name, amount, style, sign in (
-        ("raw", bill.raw, RAW, brush.sign("░", ":")),
-        ("ebbtide", bill.ours, OURS, brush.sign("█", "#")),
+        ("raw", bill.without_ebbtide, RAW, brush.sign("░", ":")),
+        ("ebbtide", bill.with_ebbtide, OURS, brush.sign("█", "#")),
     ):
         cells = max(1, round(room * amount / longest)) if longest else 1
         text = Text(f"{name:>{_LABEL - 1}} ", style=QUIET, no_wrap=True)
         text.append(sign * cells, style)
         text.append(f" {money(amount, dollars=bill.dollars)}", "bold")
         if name == "ebbtide":
-            text.append(f"  {brush.sign('−', '-') if bill.saved >= 0 else '+'}{abs(bill.saved):.0%}", f"bold {OURS}")
+            text.append(
+                f"  {brush.sign('−', '-') if bill.saved_share >= 0 else '+'}{abs(bill.saved_share):.0%}", f"bold {OURS}"
+            )
             text.append(f"  {basis(bill)}", QUIET)
         yield text
 

@@ -67,15 +67,15 @@ class Event:
 class Bill:
     """The cost of all calls so far, with and without Ebbtide."""
 
-    raw: float
-    ours: float
+    without_ebbtide: float
+    with_ebbtide: float
     dollars: bool
     """Otherwise in input tokens at full price."""
 
     @property
-    def saved(self) -> float:
+    def saved_share(self) -> float:
         """As a share of the cost without Ebbtide."""
-        return 1 - self.ours / self.raw if self.raw else 0.0
+        return 1 - self.with_ebbtide / self.without_ebbtide if self.without_ebbtide else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Moment:
     """Tokens of the request without Ebbtide."""
     before: int
     """Tokens of the request without the edits made for this call."""
-    ours: int
+    sent: int
     parts: tuple[tuple[str, int], ...]
     """Tokens of the request by kind of item."""
     bill: Bill
@@ -137,9 +137,9 @@ class _Player:
             acts_at=report.auto_at,
             raw=report.tokens_untouched,
             before=report.tokens_before,
-            ours=report.tokens_after,
+            sent=report.tokens_after,
             parts=tuple(report.made_of.messages.items()),
-            bill=Bill(raw=raw, ours=savings.total_cost, dollars=self._price is not None),
+            bill=Bill(without_ebbtide=raw, with_ebbtide=savings.total_cost, dollars=self._price is not None),
             events=tuple(events),
         )
 
@@ -187,8 +187,8 @@ def _kind(edit: Edit) -> Kind:
 def _describe_offload(step: Step, edits: Sequence[Edit]) -> str:
     items = [item for edit in edits for item in step.covered_items(edit)]
     before, after = sum(item.tokens for item in items), sum(item.tokens for edit in edits for item in edit.replacement)
-    what = f"a result of {items[0].name}" if len(items) == 1 and items[0].name else pluralize(len(items), "result")
-    return f"{what}, {short_number(before)} tokens, moved to disk; {short_number(after)} stay"
+    results = f"a result of {items[0].name}" if len(items) == 1 and items[0].name else pluralize(len(items), "result")
+    return f"{results}, {short_number(before)} tokens, moved to disk; {short_number(after)} stay"
 
 
 def _describe_removal(_: Step, edits: Sequence[Edit]) -> str:

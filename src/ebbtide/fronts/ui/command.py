@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
         if not library.list():
             print(f"There are no sessions in {settings.store} yet. To see an example: ebb ui --example", flush=True)
         if args.open:
-            webbrowser.open(guard.address_for_one_login())
+            webbrowser.open(guard.single_use_url())
 
     try:
         asyncio.run(

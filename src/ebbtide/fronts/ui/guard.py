@@ -66,7 +66,7 @@ class Guard:
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}/#token={self.token}"
 
-    def address_for_one_login(self) -> str:
+    def single_use_url(self) -> str:
         """For a browser that we start: every user of this machine can see the arguments of its command."""
         token = secrets.token_urlsafe(32)
         self._single_use.add(token)

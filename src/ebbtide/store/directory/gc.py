@@ -90,7 +90,7 @@ def gc(
         leases = Leases(root)
         in_use = [session for session in candidates if leases.is_open(session.parts)]
         doomed = [session for session in candidates if session not in in_use]
-        named = _named_blobs(root, sessions, doomed, now)
+        named = _referenced_blobs(root, sessions, doomed, now)
         parts = [_sweep(root, session, session in doomed, named, now, dry_run) for session in sessions]
         freed = sum(part.freed for part in parts)
         result = GcResult(
@@ -158,7 +158,7 @@ def _choose(
     return chosen
 
 
-def _named_blobs(
+def _referenced_blobs(
     root: StoreRoot, sessions: Sequence[_Session], doomed: Sequence[_Session], now: float
 ) -> set[tuple[str, ...]]:
     """Find the old results that a remaining log names, each as the parts of its session and its name."""
