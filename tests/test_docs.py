@@ -149,9 +149,9 @@ def test_the_readmes_command_fits_the_example(window, why, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
 
     assert main(["fit", "--example", "--window", window, "--explain"]) == 0
-    told = capfd.readouterr()
-    assert told.out.startswith('{"model":')
-    assert why in told.err
+    output = capfd.readouterr()
+    assert output.out.startswith('{"model":')
+    assert why in output.err
 
 
 def test_the_context_of_the_example_is_a_grid_and_a_table(capfd):

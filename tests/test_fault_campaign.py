@@ -31,11 +31,11 @@ def test_the_quick_form_tries_every_class_and_finds_nothing_wrong(tmp_path):
         text=True,
         timeout=280,
     )
-    found = json.loads(results.read_text(encoding="utf-8"))["result"]
+    result = json.loads(results.read_text(encoding="utf-8"))["result"]
 
-    assert set(found) == set(OWN), done.stderr
-    assert [name for name, one in found.items() if not one["points"]] == []
-    assert [one["examples"] for name, one in found.items() if any(one["bad"].values()) and name not in TIMED] == []
+    assert set(result) == set(OWN), done.stderr
+    assert [name for name, one in result.items() if not one["points"]] == []
+    assert [one["examples"] for name, one in result.items() if any(one["bad"].values()) and name not in TIMED] == []
 
 
 @pytest.fixture(scope="module")

@@ -138,7 +138,7 @@ def of_size():
     yield BENCHMARKS, "| resume of 100 MB", [store["log_lines"], *resume]
     yield BENCHMARKS, "| commit of 4 KB", [store[name]["commit"]["p50"] for name in ("durable", "not durable")]
     sizes = [result("install_size")[name] for name in ("ebbtide", "pydantic-ai-harness", "langchain", "haystack-ai")]
-    installed = [*(one["with_requirements"] / 1e6 for one in sizes), *(one["distributions"] for one in sizes)]
+    installed = [*(size["with_requirements"] / 1e6 for size in sizes), *(one["distributions"] for one in sizes)]
     yield BENCHMARKS, "| installation:", installed
     memory = result("memory")
     ours, talk = memory["subjects"]["ebbtide"], memory["conversation"]

@@ -223,7 +223,7 @@ def test_presets_keep_their_names():
 
 
 def test_passes_keep_their_names_and_keyword_arguments():
-    passes = {one.__name__: argument_names(one)[2:] for one in PASSES}
+    passes = {edit_pass.__name__: argument_names(edit_pass)[2:] for edit_pass in PASSES}
     assert dict(sorted(passes.items())) == FROZEN["passes"]
 
 

@@ -102,7 +102,7 @@ def test_an_automatic_breakpoint_on_the_request_is_repaired_too() -> None:
 
     fixed, _ = repair(WIRES["anthropic"], body)
 
-    assert [str(one) for one in refusals("anthropic", dict(fixed))] == []
+    assert [str(refusal) for refusal in refusals("anthropic", dict(fixed))] == []
 
 
 # --- accidents --------------------------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ def cached_rows():
         if provider.id not in ("anthropic", "openai"):
             continue
         for row in provider.models:
-            found = find_rates(row.id)
-            if found and found.read < found.input and not any(word in row.id for word in NOT_TEXT):
+            rates = find_rates(row.id)
+            if rates and rates.read < rates.input and not any(word in row.id for word in NOT_TEXT):
                 yield row.id
 
 

@@ -36,9 +36,9 @@ def test_importing_loads_nothing_of_the_engine():
     """Whoever imports it and never uses it pays nothing."""
     code = "import sys, ebbtide; print([name for name in sys.modules if name.startswith('ebbtide.')])"
 
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    stdout = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert told.strip() == "[]"
+    assert stdout.strip() == "[]"
 
 
 def test_no_committed_file_names_a_package_index_or_a_path_of_the_machine():

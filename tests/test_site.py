@@ -150,7 +150,7 @@ def test_every_setting_preset_and_pass_has_an_entry(pages):
     assert written == [(name, variables.get(name, ""), "yes" if key.safe else "no") for name, key in KEYS.items()]
     assert "policy\n\ndefault" in re.sub(r"\n+", "\n\n", "".join(pages["reference/configuration.html"].text))
     assert set(PRESETS) <= pages["reference/presets.html"].ids
-    assert {pass_name(one) for one in PASSES} <= pages["reference/passes.html"].ids
+    assert {pass_name(edit_pass) for edit_pass in PASSES} <= pages["reference/passes.html"].ids
     for value in (f"{PRESETS['default'].levels(200_000, 8_000).auto:,}", "keep_results = 0"):
         assert value in "".join(pages["reference/presets.html"].text)
 

@@ -47,7 +47,7 @@ class Walk:
 
     def lane(self, upstream: Upstream) -> list[Exchange]:
         """Requests of the loop, in order."""
-        return [one for one in upstream.requests if one.usage and set(names(one.parsed)) & set(_SHELLS)]
+        return [request for request in upstream.requests if request.usage and set(names(request.parsed)) & set(_SHELLS)]
 
 
 def names(body: Body) -> list[str]:

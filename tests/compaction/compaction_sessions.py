@@ -127,10 +127,10 @@ def posted(upstream: Upstream, request: Body) -> Body:
     try:
         connection.request("POST", "/v1/messages", json.dumps(request), {"content-type": "application/json"})
         response = connection.getresponse()
-        told: Body = json.loads(response.read())
+        data: Body = json.loads(response.read())
         if response.status != 200:
-            raise RuntimeError(told["error"]["message"])
-        return told
+            raise RuntimeError(data["error"]["message"])
+        return data
     finally:
         connection.close()
 

@@ -42,11 +42,11 @@ LONG = talk(45)
 
 def unread(ctx: Context, ready: Ready, messages: list[Body]) -> list[str]:
     """The user's messages that are neither in the request nor behind a handle in it."""
-    said = [one["content"] for one in messages if one["role"] == "user" and isinstance(one["content"], str)]
+    contents = [one["content"] for one in messages if one["role"] == "user" and isinstance(one["content"], str)]
     texts = [block["text"] for one in ready.body["messages"] for block in _blocks(one) if block.get("type") == "text"]
     stubs = [parse(line) for text in texts for line in text.split("\n")]
     kept = "".join(_whole(ctx, os.path.basename(stub.path)) for stub in stubs if stub and stub.path)
-    return [one for one in said if one not in texts and not any(one in text for text in texts) and one not in kept]
+    return [one for one in contents if one not in texts and not any(one in text for text in texts) and one not in kept]
 
 
 def _blocks(message: Body) -> list[Any]:
@@ -122,7 +122,7 @@ def results(message: Body) -> list[Body]:
 
 
 def text_of_results(ready: Ready) -> list[str]:
-    return [block["content"] for one in ready.body["messages"] for block in results(one)]
+    return [block["content"] for message in ready.body["messages"] for block in results(message)]
 
 
 class TestBytes:
@@ -274,7 +274,7 @@ class TestReplan:
         long = talk(45, lines=50)
         for n in range(1, len(long) + 1, 2):
             ready = ctx.prepare(body(long[:n]))
-            assert [str(one) for one in refusals("anthropic", ready.body)] == []
+            assert [str(refusal) for refusal in refusals("anthropic", ready.body)] == []
 
         made, found = replanned(store.peek("default"))
         assert made
@@ -289,17 +289,20 @@ class TestManual:
         ctx = context(store=store, window=100_000, summarizer=asked)
         ctx.prepare(body(LONG))
 
-        seen = ctx.compact(apply=False)
-        assert not seen.applied
-        assert "is to be mended" in seen.summary
-        assert seen.tokens_after < seen.tokens_before
+        compaction = ctx.compact(apply=False)
+        assert not compaction.applied
+        assert "is to be mended" in compaction.summary
+        assert compaction.tokens_after < compaction.tokens_before
         assert ctx.edits() == ()
 
-        made = seen.apply()
+        made = compaction.apply()
         assert made.applied
-        assert made.text == seen.text
+        assert made.text == compaction.text
         assert len(asked.requests) == 1
-        assert seen.summary in json.loads(json.dumps(ctx.prepare(body(LONG)).body))["messages"][0]["content"][0]["text"]
+        assert (
+            compaction.summary
+            in json.loads(json.dumps(ctx.prepare(body(LONG)).body))["messages"][0]["content"][0]["text"]
+        )
 
     def test_a_person_may_write_the_summary(self):
         ctx = context(window=100_000, summarizer=RecordingSummarizer())

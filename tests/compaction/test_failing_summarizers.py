@@ -142,7 +142,7 @@ class TestUselessAnswers:
             folds = [ready for ready in walk(ctx, talk(60)) if folded(ready)]
 
         assert "mended" in text_of(folds[2])
-        assert [one.refused for one in upstream.requests if one.refused] == []
+        assert [request.refused for request in upstream.requests if request.refused] == []
         assert len(events.told("fold_failed")) == 2
 
     def test_the_bill_of_a_summary_is_in_the_log(self):
@@ -206,7 +206,7 @@ class TestInterruption:
         child.stdout.close()
 
         records = open_store(store).peek("default").read().records
-        assert [one for one in records if one.get("kind") in ("plan", "answer")] == []
+        assert [record for record in records if record.get("kind") in ("plan", "answer")] == []
         turns = sum(one.get("kind") == "turn" for one in records)
         asked = RecordingSummarizer()
         ctx = context(store=store, summarizer=asked)
@@ -248,7 +248,7 @@ class TestInterruption:
         at = asyncio.run(go())
 
         records = open_store(tmp_path).peek("default").read().records
-        assert [one for one in records if one.get("kind") in ("plan", "answer")] == []
+        assert [record for record in records if record.get("kind") in ("plan", "answer")] == []
         other = context(store=tmp_path, summarizer=RecordingSummarizer()).prepare(body(LONG[:at]))
         assert folded(other), "the lock was not given back"
         assert sent(ctx.prepare(body(LONG[:at]))) == sent(other)
@@ -332,10 +332,10 @@ class TestDisk:
         ctx.prepare(body(LONG))
         ctx._log.save_blob = refuse  # type: ignore[method-assign]
 
-        made = ctx.compact()
+        compaction = ctx.compact()
 
-        assert (made.applied, made.edits) == (False, ())
-        assert "No space left" in " ".join(made.notes)
+        assert (compaction.applied, compaction.edits) == (False, ())
+        assert "No space left" in " ".join(compaction.notes)
         assert ctx.counters().get("compact_count", 0) == 0
         assert ctx.prepare(body(LONG)).body["messages"] == LONG
 

@@ -34,8 +34,8 @@ def put(root, name, text="level = 1\n"):
 def bring(root, *reads, **options):
     """Paths and texts that came back, and the reasons why others did not."""
     reasons = {}
-    found = restore_files(reads, root=root, **{"count": quarter, "report": reasons.__setitem__, **options})
-    return {one.path: one.text for one in found}, reasons
+    files = restore_files(reads, root=root, **{"count": quarter, "report": reasons.__setitem__, **options})
+    return {one.path: one.text for one in files}, reasons
 
 
 # ------------------------------------------------------------------------------------------------ which, how much
@@ -59,49 +59,49 @@ def test_a_file_is_restored_with_its_current_content(root):
 def test_each_file_is_cut_to_five_thousand_tokens_of_complete_lines_and_says_so(root):
     put(root, "long.py", WORDS * 2_000)
 
-    (one,) = restore_files(["long.py"], root=root, count=quarter)
+    (file,) = restore_files(["long.py"], root=root, count=quarter)
 
-    assert one.text == WORDS * (20_000 // len(WORDS))
-    assert one.tokens == quarter(one.text) <= 5_000 < quarter(one.text + WORDS)
-    assert (one.truncated, one.last, one.lines) == (True, 20_000 // len(WORDS), 2_000)
-    assert one.title == "long.py (lines 1-833 of 2000; the rest is left out)"
+    assert file.text == WORDS * (20_000 // len(WORDS))
+    assert file.tokens == quarter(file.text) <= 5_000 < quarter(file.text + WORDS)
+    assert (file.truncated, file.last, file.lines) == (True, 20_000 // len(WORDS), 2_000)
+    assert file.title == "long.py (lines 1-833 of 2000; the rest is left out)"
 
 
 def test_a_file_that_fits_is_complete_and_says_so(root):
     put(root, "a.py", "one\ntwo\x0c\nthree")
 
-    (one,) = restore_files(["a.py"], root=root, count=quarter)
+    (file,) = restore_files(["a.py"], root=root, count=quarter)
 
-    assert (one.text, one.truncated, one.last, one.lines) == ("one\ntwo\x0c\nthree", False, 3, 3)
-    assert one.title == "a.py (3 lines, whole)"
+    assert (file.text, file.truncated, file.last, file.lines) == ("one\ntwo\x0c\nthree", False, 3, 3)
+    assert file.title == "a.py (3 lines, whole)"
 
 
 def test_fifty_thousand_tokens_in_all(root):
     names = [put(root, f"f{n}.py", "x" * 49 + "\n" + "y" * 4_000 * 4) for n in range(20)]
 
-    found = restore_files(names, root=root, count=quarter, files=20, tokens_each=4_100)
+    files = restore_files(names, root=root, count=quarter, files=20, tokens_each=4_100)
 
-    assert len(found) == 13
-    assert sum(one.tokens for one in found) <= 50_000
-    assert [one.truncated for one in found] == [False] * 12 + [True]
+    assert len(files) == 13
+    assert sum(one.tokens for one in files) <= 50_000
+    assert [one.truncated for one in files] == [False] * 12 + [True]
 
 
 def test_the_defaults_never_allow_more_than_five_times_five_thousand(root):
     names = [put(root, f"f{n}.py", WORDS * 5_000) for n in range(9)]
 
-    found = restore_files(names, root=root, count=quarter)
+    files = restore_files(names, root=root, count=quarter)
 
-    assert len(found) == 5
-    assert all(4_990 < one.tokens <= 5_000 for one in found)
+    assert len(files) == 5
+    assert all(4_990 < one.tokens <= 5_000 for one in files)
 
 
 def test_a_first_line_that_is_too_long_is_cut_within(root):
     put(root, "bundle.js", "潮" * 30_000)
 
-    (one,) = restore_files(["bundle.js"], root=root, count=len)
+    (file,) = restore_files(["bundle.js"], root=root, count=len)
 
-    assert one.text == "潮" * 5_000
-    assert one.title == "bundle.js (the beginning of line 1; the rest is left out)"
+    assert file.text == "潮" * 5_000
+    assert file.title == "bundle.js (the beginning of line 1; the rest is left out)"
 
 
 def test_only_the_beginning_of_a_huge_file_is_read(root):
@@ -109,11 +109,11 @@ def test_only_the_beginning_of_a_huge_file_is_read(root):
     put(root, "huge.log", WORDS * 20_000)
     os.truncate(root / "huge.log", 2**40)
 
-    (one,) = restore_files(["huge.log"], root=root, count=quarter)
+    (file,) = restore_files(["huge.log"], root=root, count=quarter)
 
-    assert one.tokens <= 5_000
-    assert (one.truncated, one.lines) == (True, None)
-    assert one.title == "huge.log (lines 1-833; the rest is left out)"
+    assert file.tokens <= 5_000
+    assert (file.truncated, file.lines) == (True, None)
+    assert file.title == "huge.log (lines 1-833; the rest is left out)"
 
 
 def test_a_character_cut_by_reading_is_not_a_broken_file(root):
@@ -121,20 +121,20 @@ def test_a_character_cut_by_reading_is_not_a_broken_file(root):
     put(root, "潮汐.md", "潮位基准\n" * 10_000)
 
     for each in (11, 12, 13):
-        (one,) = restore_files(["潮汐.md"], root=root, count=quarter, tokens_each=each)
+        (file,) = restore_files(["潮汐.md"], root=root, count=quarter, tokens_each=each)
 
-        assert one.path == "潮汐.md"
-        assert one.text == "潮位基准\n" * (each * 4 // 5)
+        assert file.path == "潮汐.md"
+        assert file.text == "潮位基准\n" * (each * 4 // 5)
 
 
 def test_when_reading_stopped_before_the_cap_the_last_line_is_complete_and_the_file_is_marked_as_cut(root):
     """Blanks: so few tokens that the limit of bytes comes first."""
     put(root, "blank.txt", (" " * 99 + "|\n") * 1_000)
 
-    (one,) = restore_files(["blank.txt"], root=root, count=lambda text: len(text) // 100, tokens_each=50)
+    (file,) = restore_files(["blank.txt"], root=root, count=lambda text: len(text) // 100, tokens_each=50)
 
-    assert one.text == (" " * 99 + "|\n") * (50 * 64 // 101)
-    assert (one.truncated, one.lines) == (True, None)
+    assert file.text == (" " * 99 + "|\n") * (50 * 64 // 101)
+    assert (file.truncated, file.lines) == (True, None)
 
 
 def test_a_byte_order_mark_is_removed(root):
@@ -148,11 +148,11 @@ def test_restored_text_is_the_beginning_of_the_file_within_its_caps(tmp_path_fac
     root = tmp_path_factory.mktemp("root")
     names = [put(root, f"f{n}", text) for n, text in enumerate(texts)]
 
-    found = restore_files(names, root=root, count=quarter, tokens_each=each, tokens_total=total)
+    files = restore_files(names, root=root, count=quarter, tokens_each=each, tokens_total=total)
 
-    assert len(found) <= 5
-    assert sum(one.tokens for one in found) <= total
-    for one in found:
+    assert len(files) <= 5
+    assert sum(one.tokens for one in files) <= total
+    for one in files:
         text = texts[int(one.path[1:])]
         assert text.startswith(one.text)
         assert one.tokens == quarter(one.text) <= each
@@ -310,12 +310,12 @@ def test_live_sources_keep_their_order_and_a_failing_one_becomes_a_note():
         "wrong": lambda: 7,
     }
 
-    told = read_notes(sources, count=quarter)
+    notes = read_notes(sources, count=quarter)
 
-    assert [(one.name, one.text, one.tokens) for one in told[:3]] == [
+    assert [(one.name, one.text, one.tokens) for one in notes[:3]] == [
         ("instructions: AGENTS.md", "Use tabs.", 3),
         ("instructions: sub/AGENTS.md", "Use spaces.", 3),
         ("plan", "1. measure", 3),
     ]
-    assert [(one.name, one.text, one.note) for one in told[3:4]] == [("to-dos", "", "RuntimeError: no database")]
-    assert told[4].note.startswith("TypeError")
+    assert [(one.name, one.text, one.note) for one in notes[3:4]] == [("to-dos", "", "RuntimeError: no database")]
+    assert notes[4].note.startswith("TypeError")

@@ -59,22 +59,22 @@ class TestBreaks:
     )
     def test_are_attributed(self, change: dict[str, object], cause: str, words: str) -> None:
         sent = steady()
-        [found] = diagnose_cache([*sent, after(sent, **change)]).breaks
+        [cache_break] = diagnose_cache([*sent, after(sent, **change)]).breaks
 
-        assert (found.at, found.cause) == (4, cause)
-        assert words in found.detail
-        assert found.lost == 59_000
+        assert (cache_break.at, cache_break.cause) == (4, cause)
+        assert words in cache_break.detail
+        assert cache_break.lost == 59_000
 
     def test_an_automatic_cache_has_no_breakpoints_to_blame(self) -> None:
         sent = [*steady(2, model=GPT), call(TALK[:30], model=GPT, at=120, marks=(29,), usage=cached(fresh=60_000))]
 
-        assert [found.cause for found in diagnose_cache(sent).breaks] == ["provider"]
+        assert [cache_break.cause for cache_break in diagnose_cache(sent).breaks] == ["provider"]
 
     def test_a_miss_within_the_ttl_and_the_look_back_is_not_our_fault(self) -> None:
         sent = steady()
-        [found] = diagnose_cache([*sent, after(sent, messages=TALK[:26], marks=(25,), at=479.0)]).breaks
+        [cache_break] = diagnose_cache([*sent, after(sent, messages=TALK[:26], marks=(25,), at=479.0)]).breaks
 
-        assert found.cause == "provider"
+        assert cache_break.cause == "provider"
 
     @pytest.mark.parametrize(
         ("kept", "lost", "broken"),
@@ -104,10 +104,10 @@ class TestBreaks:
 
     def test_calls_without_usage_are_passed_over(self) -> None:
         sent = steady()
-        found = diagnose_cache([sent[0], call(TALK[:3]), *sent[1:], after(sent, system="x")])
+        diagnosis = diagnose_cache([sent[0], call(TALK[:3]), *sent[1:], after(sent, system="x")])
 
-        assert found.calls == 5
-        assert [broken.at for broken in found.breaks] == [5]
+        assert diagnosis.calls == 5
+        assert [broken.at for broken in diagnosis.breaks] == [5]
 
 
 class TestDiagnosis:
@@ -119,12 +119,12 @@ class TestDiagnosis:
 
     def test_three_misses_name_a_system_prompt_that_differs_each_time(self) -> None:
         """R224."""
-        said = diagnose_cache(self.row(3, system=lambda n: f"now {n}")).diagnosis
+        diagnosis = diagnose_cache(self.row(3, system=lambda n: f"now {n}")).diagnosis
 
-        assert said is not None
-        assert said.startswith("Cache thrashing detected: 3 calls in a row")
-        assert "system prompt changed" in said
-        assert "timestamp" in said
+        assert diagnosis is not None
+        assert diagnosis.startswith("Cache thrashing detected: 3 calls in a row")
+        assert "system prompt changed" in diagnosis
+        assert "timestamp" in diagnosis
 
     @pytest.mark.parametrize(
         ("change", "words"),
@@ -138,17 +138,19 @@ class TestDiagnosis:
         ],
     )
     def test_names_the_other_causes(self, change: dict[str, object], words: str) -> None:
-        said = diagnose_cache(self.row(3, **change)).diagnosis
+        diagnosis = diagnose_cache(self.row(3, **change)).diagnosis
 
-        assert said is not None
-        assert words in said
+        assert diagnosis is not None
+        assert words in diagnosis
 
     def test_names_the_look_back(self) -> None:
         long = [f"m{n}" for n in range(100)]
-        said = diagnose_cache(self.row(4, messages=lambda n: long[: 25 * n + 1], marks=lambda n: (25 * n,))).diagnosis
+        diagnosis = diagnose_cache(
+            self.row(4, messages=lambda n: long[: 25 * n + 1], marks=lambda n: (25 * n,))
+        ).diagnosis
 
-        assert said is not None
-        assert "no mark within 20 blocks" in said
+        assert diagnosis is not None
+        assert "no mark within 20 blocks" in diagnosis
 
     def test_two_misses_are_silent_and_a_hit_ends_the_row(self) -> None:
         bad = self.row(3, system=lambda n: f"{n}")
@@ -164,10 +166,10 @@ class TestDiagnosis:
 
     def test_the_commonest_cause_is_named(self) -> None:
         sent = self.row(5, system=lambda n: "same" if n == 4 else f"{n}", tools=lambda n: "new" if n == 4 else "t")
-        said = diagnose_cache(sent).diagnosis
+        diagnosis = diagnose_cache(sent).diagnosis
 
-        assert said is not None
-        assert "system prompt changed" in said
+        assert diagnosis is not None
+        assert "system prompt changed" in diagnosis
 
 
 class TestHealth:

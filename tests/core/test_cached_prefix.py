@@ -14,8 +14,8 @@ from ebbtide.core.types import SentRequest, Usage
 
 
 def warm(sent: Sequence[SentRequest], messages: Sequence[str], *, now: float = 10, model: str = GPT) -> tuple[int, str]:
-    found = find_cached_prefix(sent, now=now, model=model, system="s", tools="t", prefix=chain(*messages))
-    return found.messages, found.reason
+    cached_prefix = find_cached_prefix(sent, now=now, model=model, system="s", tools="t", prefix=chain(*messages))
+    return cached_prefix.messages, cached_prefix.reason
 
 
 class TestWarmth:
@@ -58,8 +58,8 @@ class TestWarmth:
     def test_another_model_system_or_tool_set_is_cold(self, field: str, reason: str) -> None:
         key = {"model": GPT, "system": "s", "tools": "t"} | {field: "other"}
 
-        found = find_cached_prefix([call(TALK[:9])], now=10, prefix=chain(*TALK[:9]), **key)
-        assert (found.messages, found.tokens, found.reason) == (0, 0, reason)
+        cached_prefix = find_cached_prefix([call(TALK[:9])], now=10, prefix=chain(*TALK[:9]), **key)
+        assert (cached_prefix.messages, cached_prefix.tokens, cached_prefix.reason) == (0, 0, reason)
 
     def test_says_why_nothing_is_cached(self) -> None:
         assert warm([], TALK) == (0, "nothing was sent yet")
@@ -103,9 +103,11 @@ class TestWarmth:
         assert tokens([*TALK[:2], "x"]) == 2500
 
     def test_the_tokens_of_a_pending_call_are_estimated(self) -> None:
-        found = find_cached_prefix([call(TALK[:9])], now=10, model=GPT, system="s", tools="t", prefix=chain(*TALK[:9]))
+        cached_prefix = find_cached_prefix(
+            [call(TALK[:9])], now=10, model=GPT, system="s", tools="t", prefix=chain(*TALK[:9])
+        )
 
-        assert found.tokens == 900
+        assert cached_prefix.tokens == 900
 
     def test_compares_few_hashes_however_long_the_conversation(self) -> None:
         """Per turn, 5,000 messages, 100 records: bisection on one, a single comparison on the others."""

@@ -36,10 +36,10 @@ def test_below_every_level_nothing_is_asked_of_pressure_passes():
 
 
 def test_acting_stops_at_the_low_threshold():
-    made = make_plan(LONG, [clear_results], SMALL)
+    plan = make_plan(LONG, [clear_results], SMALL)
 
-    assert made.after.tokens <= SMALL.levels.low
-    assert made.after.tokens + made.edits[-1].saved > SMALL.levels.low
+    assert plan.after.tokens <= SMALL.levels.low
+    assert plan.after.tokens + plan.edits[-1].saved > SMALL.levels.low
 
 
 def test_a_result_the_model_has_not_seen_is_left_alone_whatever_a_pass_says():
@@ -50,20 +50,20 @@ def test_a_result_the_model_has_not_seen_is_left_alone_whatever_a_pass_says():
             put = replace(entry, id="", message=-1, text="[x]", tokens=1, raw=None)
             yield Edit(by="greedy", first=entry.id, last=entry.id, replacement=(put,), saved=entry.tokens - 1)
 
-    made = make_plan(view, [greedy], budget(1000))
+    plan = make_plan(view, [greedy], budget(1000))
 
-    assert [edit.first for edit in made.edits] == [view.results[0].id, view.results[1].id]
-    assert [why for _, why in made.rejected] == ["touches a result that the model has not seen"]
+    assert [edit.first for edit in plan.edits] == [view.results[0].id, view.results[1].id]
+    assert [why for _, why in plan.rejected] == ["touches a result that the model has not seen"]
 
 
 def test_edits_that_the_pairing_rule_refuses_are_left_out_and_reported():
     def broken(view, situation):
         yield drop_item(view.results[0], by="broken", reason="")
 
-    made = make_plan(LONG, [broken], SMALL)
+    plan = make_plan(LONG, [broken], SMALL)
 
-    assert made.edits == ()
-    assert made.rejected[0][1] == "parts a call from its result"
+    assert plan.edits == ()
+    assert plan.rejected[0][1] == "parts a call from its result"
 
 
 def test_what_a_gentle_pass_freed_is_counted_before_a_heavier_one_runs():
@@ -100,11 +100,11 @@ class TestWarmth:
         assert self.act(cached_entries=0, growth=1000).edits
 
     def test_the_high_threshold_forces_it(self):
-        made = make_plan(
+        plan = make_plan(
             LONG, [clear_results], SMALL, situation(LONG, within=SMALL, idle=10.0, cached_entries=10, growth=1000)
         )
 
-        assert made.edits
+        assert plan.edits
 
 
 class TestThinking:
@@ -114,14 +114,14 @@ class TestThinking:
     within = budget(4000)
 
     def dropped(self, *, thinking_bound_to_prefix):
-        made = make_plan(
+        plan = make_plan(
             self.view,
             [clear_results],
             self.within,
             situation(self.view, within=self.within, thinking_bound_to_prefix=thinking_bound_to_prefix),
         )
-        first = min(self.view.index[edit.first] for edit in made.edits if edit.by != "thinking")
-        return first, [self.view.index[edit.first] for edit in made.edits if edit.by == "thinking"]
+        first = min(self.view.index[edit.first] for edit in plan.edits if edit.by != "thinking")
+        return first, [self.view.index[edit.first] for edit in plan.edits if edit.by == "thinking"]
 
     def test_an_edit_drops_all_bound_thinking_after_the_first_change(self):
         first, gone = self.dropped(thinking_bound_to_prefix=True)
@@ -134,11 +134,11 @@ class TestThinking:
 
     def test_thinking_before_the_change_stays(self):
         view = View.of(talk("user:go", "think:a", "say:x", "user:go", *READ * 6, "think:b", "say:y", "user:z"))
-        made = make_plan(
+        plan = make_plan(
             view, [clear_results], self.within, situation(view, within=self.within, thinking_bound_to_prefix=True)
         )
 
-        assert [view.index[edit.first] for edit in made.edits if edit.by == "thinking"] == [16]
+        assert [view.index[edit.first] for edit in plan.edits if edit.by == "thinking"] == [16]
 
 
 def test_the_last_resort_runs_only_over_the_hard_level():

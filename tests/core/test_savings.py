@@ -131,12 +131,12 @@ def long_talk(*, clear_at: int = 12, calls: int = 30, **more) -> Talk:
 
 def test_savings_are_what_the_unedited_conversation_would_have_cost_more():
     talk = long_talk()
-    told = compute_savings(talk.records)
+    savings = compute_savings(talk.records)
 
     assert talk.saved > 0
-    assert told.claimed == pytest.approx(talk.saved)
-    assert told.total_cost == pytest.approx(talk.paid)
-    assert sum(line.untouched for line in told.calls) == pytest.approx(talk.untouched)
+    assert savings.claimed == pytest.approx(talk.saved)
+    assert savings.total_cost == pytest.approx(talk.paid)
+    assert sum(line.untouched for line in savings.calls) == pytest.approx(talk.untouched)
 
 
 def test_an_edit_that_has_not_paid_yet_is_a_loss_and_says_when_it_breaks_even():
@@ -160,8 +160,8 @@ def test_content_that_was_never_sent_is_free_to_change():
 
 def test_break_even_is_reached_at_the_call_that_the_formula_names():
     talk = long_talk(calls=60)
-    told = compute_savings(talk.records)
-    entry = told.edits[0]
+    savings = compute_savings(talk.records)
+    entry = savings.edits[0]
 
     assert entry.paid_since == entry.edit.call - 1 + -(-entry.break_even_calls // 1)
 
@@ -187,10 +187,10 @@ def told_talk(steps, **more) -> Talk:
 def test_on_any_conversation_it_is_the_difference_of_the_two_bills(steps):
     """Cold caches, several batches, edits of what was never sent: the model agrees with a provider that knows nothing of it."""
     talk = told_talk(steps)
-    told = compute_savings(talk.records)
+    savings = compute_savings(talk.records)
 
-    assert told.expected == pytest.approx(talk.saved, abs=1)
-    assert told.claimed == pytest.approx(talk.saved, abs=1)
+    assert savings.expected == pytest.approx(talk.saved, abs=1)
+    assert savings.claimed == pytest.approx(talk.saved, abs=1)
 
 
 @given(TALKS, st.lists(st.integers(0, 6_000), min_size=25, max_size=25), st.booleans())
@@ -211,13 +211,13 @@ def test_the_books_close(steps, misses, dollars):
         if dollars
         else relative_tariff
     )
-    told = compute_savings(talk.records, tariffs)
+    savings = compute_savings(talk.records, tariffs)
 
-    assert sum(entry.claimed for entry in told.edits) - told.unused_answers == pytest.approx(told.claimed)
-    assert sum(entry.expected for entry in told.edits) - told.unused_answers == pytest.approx(told.expected)
-    assert sum(line.expected for line in told.calls) + told.drift == pytest.approx(told.total_cost)
-    assert told.claimed <= told.expected + 1e-9
-    assert told.billed is None or told.claimed <= told.billed + 1e-9
+    assert sum(entry.claimed for entry in savings.edits) - savings.unused_answers == pytest.approx(savings.claimed)
+    assert sum(entry.expected for entry in savings.edits) - savings.unused_answers == pytest.approx(savings.expected)
+    assert sum(line.expected for line in savings.calls) + savings.drift == pytest.approx(savings.total_cost)
+    assert savings.claimed <= savings.expected + 1e-9
+    assert savings.billed is None or savings.claimed <= savings.billed + 1e-9
 
 
 def test_a_bill_that_shows_a_smaller_saving_is_believed():
@@ -226,10 +226,10 @@ def test_a_bill_that_shows_a_smaller_saving_is_believed():
     for n in range(30):
         cold = (lambda blocks, at: (0, sum(t for _, t in blocks))) if n > 12 else None
         talk.call(4_000, clear=tuple(range(8)) if n == 12 else (), bill=cold)
-    told = compute_savings(talk.records)
+    savings = compute_savings(talk.records)
 
-    assert told.expected > 0 > told.claimed == told.billed
-    assert told.drift > 0
+    assert savings.expected > 0 > savings.claimed == savings.billed
+    assert savings.drift > 0
 
 
 def test_a_cache_that_always_missed_a_part_is_not_blamed_on_the_edits():
@@ -241,33 +241,35 @@ def test_a_cache_that_always_missed_a_part_is_not_blamed_on_the_edits():
 
     for n in range(30):
         talk.call(4_000, clear=tuple(range(8)) if n == 12 else (), bill=lossy)
-    told = compute_savings(talk.records)
+    savings = compute_savings(talk.records)
 
-    assert told.cache_hit_share == pytest.approx(0.9, abs=0.01)
-    assert told.claimed == pytest.approx(told.expected), "and not more, though the untouched one would have missed more"
+    assert savings.cache_hit_share == pytest.approx(0.9, abs=0.01)
+    assert savings.claimed == pytest.approx(savings.expected), (
+        "and not more, though the untouched one would have missed more"
+    )
 
 
 def test_without_edits_nothing_is_saved_whatever_the_bills():
     talk = Talk()
     for _ in range(8):
         talk.call(4_000, bill=lambda blocks, at: (0, sum(t for _, t in blocks)))
-    told = compute_savings(talk.records)
+    savings = compute_savings(talk.records)
 
-    assert (told.claimed, told.billed, told.expected, told.edits) == (0, None, 0, ())
-    assert {line.saved for line in told.calls} == {0}
-    assert told.drift > 0
+    assert (savings.claimed, savings.billed, savings.expected, savings.edits) == (0, None, 0, ())
+    assert {line.saved for line in savings.calls} == {0}
+    assert savings.drift > 0
 
 
 def test_calls_without_a_bill_are_estimated_and_reported_separately():
     talk = Talk()
     for n in range(30):
         talk.call(4_000, clear=tuple(range(8)) if n == 12 else (), usage=n < 20)
-    told = compute_savings(talk.records)
-    unbilled = compute_savings([one for one in talk.records if one.get("kind") != "usage"])
+    savings = compute_savings(talk.records)
+    unbilled = compute_savings([record for record in talk.records if record.get("kind") != "usage"])
 
-    assert told.bill_count == 20
-    assert told.pending > 0
-    assert told.claimed + told.pending == pytest.approx(told.expected)
+    assert savings.bill_count == 20
+    assert savings.pending > 0
+    assert savings.claimed + savings.pending == pytest.approx(savings.expected)
     assert unbilled.billed is None
     assert unbilled.claimed == unbilled.expected > 0
 
@@ -279,12 +281,12 @@ def test_an_undone_edit_saves_no_more_and_its_restoration_is_charged():
     talk.stubs.clear()
     for _ in range(5):
         talk.call(4_000)
-    told = compute_savings(talk.records)
+    savings = compute_savings(talk.records)
 
-    assert told.edits[0].is_undone
-    assert told.edits[0].calls == 8
-    assert told.expected == pytest.approx(talk.saved, rel=0.1)
-    assert told.expected < before
+    assert savings.edits[0].is_undone
+    assert savings.edits[0].calls == 8
+    assert savings.expected == pytest.approx(talk.saved, rel=0.1)
+    assert savings.expected < before
 
 
 def test_an_edit_holds_only_on_branches_that_have_what_it_changed():
@@ -292,10 +294,10 @@ def test_an_edit_holds_only_on_branches_that_have_what_it_changed():
     calls = compute_savings(talk.records).edits[0].calls
     talk.records.append(ebb_record("turn", at=talk.at + 5, base=1, add=[], wire="anthropic", model=MODEL, system="s", tools="t",
                             out_base=1, out_add=[], tokens=9_000, estimated=9_000, marks=[0], ttl=300.0))  # fmt: skip
-    told = compute_savings(talk.records)
+    savings = compute_savings(talk.records)
 
     # The first result is still there, its edit's `last` too; all others are on the branch that was left.
-    assert [entry.calls - calls for entry in told.edits] == [1, 0, 0, 0, 0, 0, 0, 0]
+    assert [entry.calls - calls for entry in savings.edits] == [1, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_a_compaction_pays_for_the_answers_before_it_and_unused_answers_are_reported_separately():
@@ -307,12 +309,12 @@ def test_a_compaction_pays_for_the_answers_before_it_and_unused_answers_are_repo
     talk.records += [asked, fold]
     talk.call(100)
     talk.records.append(asked)
-    told = compute_savings(talk.records)
+    savings = compute_savings(talk.records)
     cost = 1_000 + 0.1 * 20_000 + 5 * 600
 
-    assert told.unused_answers == pytest.approx(cost)
-    assert told.expected == pytest.approx(told.edits[0].expected - cost)
-    assert told.edits[0].expected == pytest.approx(0.1 * 30_000 - 1.15 * 500 - cost)
+    assert savings.unused_answers == pytest.approx(cost)
+    assert savings.expected == pytest.approx(savings.edits[0].expected - cost)
+    assert savings.edits[0].expected == pytest.approx(0.1 * 30_000 - 1.15 * 500 - cost)
 
 
 def test_a_client_without_a_cache_saves_every_token_at_full_price():
@@ -321,10 +323,10 @@ def test_a_client_without_a_cache_saves_every_token_at_full_price():
         talk.call(4_000, clear=tuple(range(8)) if n == 12 else (), usage=False)
     for record in talk.records:
         record.pop("marks", None)
-    told = compute_savings(talk.records)
+    savings = compute_savings(talk.records)
 
-    assert told.expected == pytest.approx(8 * 8 * 3_980)
-    assert told.edits[0].break_even_calls == 0
+    assert savings.expected == pytest.approx(8 * 8 * 3_980)
+    assert savings.edits[0].break_even_calls == 0
 
 
 def test_a_log_that_does_not_record_what_moved_is_counted_as_the_worst_case():
@@ -340,14 +342,14 @@ def test_an_edit_is_active_again_when_its_original_returns():
     """The client goes back, and then sends what it had left out, as it was."""
     talk = long_talk(calls=20)
     calls, last = compute_savings(talk.records).edits[-1].calls, talk.records[-2]
-    uuids = [str(one["uuid"]) for one in talk.records if one.get("uuid")]
+    uuids = [str(record["uuid"]) for record in talk.records if record.get("uuid")]
     talk.records.append({**last, "at": talk.at + 5, "base": 1, "add": []})
     talk.records.append({**last, "at": talk.at + 9, "base": 1, "add": uuids[1:]})
-    told = compute_savings(talk.records)
+    savings = compute_savings(talk.records)
 
     assert last["kind"] == "turn"
-    assert told.edits[-1].calls == calls + 1
-    assert told.edits[0].calls == calls + 2
+    assert savings.edits[-1].calls == calls + 1
+    assert savings.edits[0].calls == calls + 2
 
 
 def test_books_cost_what_the_session_is_long_and_not_its_square():

@@ -257,10 +257,10 @@ def test_tool_output_adds_no_constraint() -> None:
 
 
 def test_names_in_arguments_are_read_without_their_escapes() -> None:
-    seen = collect_facts([call("Write", {"file_path": "a.py", "content": "x\nhandle_request()"})]).names
+    names = collect_facts([call("Write", {"file_path": "a.py", "content": "x\nhandle_request()"})]).names
 
-    assert "handle_request" in seen
-    assert "nhandle_request" not in seen
+    assert "handle_request" in names
+    assert "nhandle_request" not in names
 
 
 def test_an_escape_in_output_is_no_part_of_a_name() -> None:

@@ -90,7 +90,7 @@ def around(text: str) -> str:
 
 
 def test_the_corpus_is_large_and_in_two_languages():
-    chinese = [one for one in CORPUS if re.search("[\u4e00-\u9fff]", one.text)]
+    chinese = [injection for injection in CORPUS if re.search("[\u4e00-\u9fff]", injection.text)]
 
     assert len({one.text for one in CORPUS}) == len({one.name for one in CORPUS}) == len(CORPUS) >= 60
     assert len(chinese) >= 20

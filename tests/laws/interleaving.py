@@ -110,7 +110,7 @@ class Engine:
     def check(self, side: Side, body: Body, ready: Ready) -> None:
         foreign = marks(ready.body) - marks(body) - side.cleared
         assert not foreign, f"{side.label} sends what is not in its request: {sorted(foreign)[:6]}"
-        assert [str(one) for one in refusals(self.wire, dict(ready.body))] == []
+        assert [str(refusal) for refusal in refusals(self.wire, dict(ready.body))] == []
 
     def check_recall(self, side: Side, others: Sequence[str]) -> None:
         """After a request of this side: all of its own can be found, and nothing of the others."""

@@ -159,8 +159,8 @@ def what_is_pinned_stays(trial: Trial) -> None:
 
 def unseen_results_stay(trial: Trial) -> None:
     """What the model has not read is only ever offloaded on arrival."""
-    left = [edit.by for edit, item in trial.gone() if item.id in trial.plan.before.unseen_ids]
-    assert sorted(set(left) - ARRIVING) == []
+    pass_names = [edit.by for edit, item in trial.gone() if item.id in trial.plan.before.unseen_ids]
+    assert sorted(set(pass_names) - ARRIVING) == []
 
 
 def arrival_passes_leave_alone_what_was_sent(trial: Trial) -> None:
@@ -180,8 +180,8 @@ def what_left_can_be_read_back(trial: Trial) -> None:
         if item.kind in ("thinking", "opaque") or not (item.text or (item.media and edit.first == edit.last)):
             continue
         covering = [one for one in trial.plan.edits if item in trial.covered(one)]
-        kept = [blob.text for one in covering for blob in one.blobs]
-        assert any(item.text == text or _inside(item, text) for text in kept), f"{edit.by} lost {item.kind}"
+        texts = [blob.text for one in covering for blob in one.blobs]
+        assert any(item.text == text or _inside(item, text) for text in texts), f"{edit.by} lost {item.kind}"
 
 
 def every_stub_names_what_is_kept(trial: Trial) -> None:

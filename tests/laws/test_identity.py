@@ -67,8 +67,8 @@ def test_an_edit_is_not_made_again_on_the_next_of_two_equal_items(wire: str) -> 
     assert trial.plan.edits
     assert pictures(wire, dict(trial.tree)) == [1, 0]
     assert digest(fed_back(wire, dict(trial.tree), trial.plan.edits)) == digest(trial.tree)
-    told = reapply_edits(copy.deepcopy(dict(trial.tree)), trial.plan.edits, policy=default, wire=wire).body
-    assert pictures(wire, told) == [1, 0], "what must not plan knows stand-ins too"
+    body = reapply_edits(copy.deepcopy(dict(trial.tree)), trial.plan.edits, policy=default, wire=wire).body
+    assert pictures(wire, body) == [1, 0], "what must not plan knows stand-ins too"
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -149,8 +149,8 @@ def test_what_a_compaction_carries_along_keeps_its_number() -> None:
     trial = attempt(("summarize",), wire, body_of(wire, *said, go))
 
     assert trial.plan.edits
-    kept = [item.id for item in trial.back.items if item.text == "go on"]
-    assert [id[-2:] for id in kept] == [f"-{n}" for n in range(10)]
+    ids = [item.id for item in trial.back.items if item.text == "go on"]
+    assert [id[-2:] for id in ids] == [f"-{n}" for n in range(10)]
 
 
 @st.composite

@@ -67,7 +67,9 @@ class Watch:
 
     def last(self, requests: list[Exchange], side: Side) -> Parsed:
         """The newest request of this client that the provider received."""
-        return next(one.parsed for one in reversed(requests) if one.headers[TURN].startswith(f"{side.label}-"))
+        return next(
+            request.parsed for request in reversed(requests) if request.headers[TURN].startswith(f"{side.label}-")
+        )
 
 
 class Gateway:
@@ -94,7 +96,7 @@ class Gateway:
     def recorded(self, query: str) -> str:
         """What the session of the newest request has to say on it."""
         name = self.running.lines[-1]["session"]
-        project = next(one.project for one in self.store.list_sessions() if one.session == name)
+        project = next(session.project for session in self.store.list_sessions() if session.session == name)
         hits = RecallSearch(log=self.store.peek(name, project=project)).search(query)
         return "\n".join(hit.snippet for hit in hits)
 

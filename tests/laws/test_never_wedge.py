@@ -45,7 +45,7 @@ def newest_alone(mixed: Mixture) -> int:
     body = mixed.body()
     key = WIRES[mixed.wire].list_key
     messages = body[key]
-    spoken = [n for n, one in enumerate(messages) if is_assistant(one)]
+    spoken = [n for n, message in enumerate(messages) if is_assistant(message)]
     # From the assistant's last calls on, where results wait for an answer; and all that follows the newest words.
     since = len(messages) - 1
     if spoken and not is_users(messages[-1]) and messages[-1].get("role") != "system":

@@ -76,8 +76,8 @@ def test_every_promise_holds_and_no_note_is_lost(wire: str, data: st.DataObject)
         promise(trial)
     if len(chosen) == 1:
         our_output_fed_back_is_a_no_op(trial)
-    kept = [blob.text for edit in trial.plan.edits for blob in edit.blobs]
-    assert lost(said, json.dumps(dict(trial.tree), ensure_ascii=False), kept) == []
+    texts = [blob.text for edit in trial.plan.edits for blob in edit.blobs]
+    assert lost(said, json.dumps(dict(trial.tree), ensure_ascii=False), texts) == []
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -127,6 +127,6 @@ def test_the_summary_of_compacted_turns_needs_no_repair_beside_notes(policy: str
         ready = context.prepare(body_of("anthropic", list(messages)))
         clock.tick(10.0)
         assert ready.report.repairs == ()
-        assert [str(one) for one in refusals("anthropic", dict(ready.body))] == []
+        assert [str(refusal) for refusal in refusals("anthropic", dict(ready.body))] == []
         edits += len(ready.report.edits)
     assert edits

@@ -40,8 +40,8 @@ def held(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> FinishedCo
         kept = shared / "local_model.pickle"
         if not kept.exists():
             kept.write_bytes(pickle.dumps(_held()))
-        found: FinishedConversation = pickle.loads(kept.read_bytes())
-        return found
+        data: FinishedConversation = pickle.loads(kept.read_bytes())
+        return data
 
 
 def _held() -> FinishedConversation:

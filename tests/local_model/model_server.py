@@ -54,8 +54,8 @@ class Model:
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with direct.open(request, timeout=PATIENCE) as response:
-                told: dict[str, Any] = json.load(response)
-                return told
+                session: dict[str, Any] = json.load(response)
+                return session
         except urllib.error.HTTPError as refused:
             raise Refused(refused.code, json.load(refused).get("error", {})) from None
 

@@ -63,9 +63,9 @@ def test_the_largest_region_is_summarized_first():
 def test_the_plan_stops_when_enough_is_saved():
     view = View.of(talk(*TURNS))
     within = budget(20_000, soft=1, auto=2, low=view.tokens - 3_000)
-    made = make_plan(view, [EAGER], within, at(view, within=within))
+    plan = make_plan(view, [EAGER], within, at(view, within=within))
 
-    assert outline(made.after) == "ucrcrauSau"
+    assert outline(plan.after) == "ucrcrauSau"
 
 
 @pytest.mark.parametrize(("keep_turns", "left"), [(1, "uSauSau"), (2, "uSaucrcrau"), (3, "ucrcraucrcrau")])

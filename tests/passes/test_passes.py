@@ -40,26 +40,26 @@ LINES = (
 def test_passes_in_sequence_are_never_refused_and_every_pair_stays_together():
     view, within = View.of(talk(*LINES)), budget(20_000)
     now = situation(view, within=within, blob_names=BlobNames(directory="/kept"), trigger="manual", target=0)
-    made = make_plan(view, [propose for propose in PASSES if propose not in ARRIVAL], within, now, arrival=ARRIVAL)
+    plan = make_plan(view, [propose for propose in PASSES if propose not in ARRIVAL], within, now, arrival=ARRIVAL)
 
-    assert made.rejected == ()
-    assert made.tokens_after < made.tokens_before / 5
-    sides = [[entry.call_id for entry in made.after.entries if entry.kind == kind] for kind in ("call", "result")]
+    assert plan.rejected == ()
+    assert plan.tokens_after < plan.tokens_before / 5
+    sides = [[entry.call_id for entry in plan.after.entries if entry.kind == kind] for kind in ("call", "result")]
     assert sorted([*sides[0], "zz"]) == sorted([*sides[1], *([] if "zz" in sides[1] else ["zz"])])
-    names = [(blob.name, blob.text) for edit in made.edits for blob in edit.blobs]
+    names = [(blob.name, blob.text) for edit in plan.edits for blob in edit.blobs]
     assert len({name for name, _ in names}) == len(set(names))
-    assert "never lose this" in [entry.text for entry in made.after.entries]
+    assert "never lose this" in [entry.text for entry in plan.after.entries]
 
 
 def test_together_they_are_quiet_the_second_time():
     view, within = View.of(talk(*LINES)), budget(20_000)
     now = situation(view, within=within, blob_names=BlobNames(directory="/kept"), trigger="manual", target=0)
     passes = [propose for propose in PASSES if propose not in ARRIVAL]
-    made = make_plan(view, passes, within, now, arrival=ARRIVAL)
-    after = View.of(view.originals, made.edits)
+    plan = make_plan(view, passes, within, now, arrival=ARRIVAL)
+    after = View.of(view.originals, plan.edits)
     again = make_plan(
         after, passes, within, situation(after, within=within, trigger="manual", target=0), arrival=ARRIVAL
     )
 
-    assert made.edits
+    assert plan.edits
     assert again.edits == ()

@@ -39,7 +39,7 @@ def test_each_pass_is_accepted_and_quiet_on_its_own_output(view):
 def test_all_passes_together_are_never_refused(view):
     within = budget(max(2_000, view.tokens // 2))
     now = situation(view, within=within, blob_names=SHELF, trigger="manual", target=0)
-    made = make_plan(view, [propose for propose in PASSES if propose not in ARRIVAL], within, now, arrival=ARRIVAL)
+    plan = make_plan(view, [propose for propose in PASSES if propose not in ARRIVAL], within, now, arrival=ARRIVAL)
 
-    assert made.rejected == ()
-    assert made.after.tokens < view.tokens
+    assert plan.rejected == ()
+    assert plan.after.tokens < view.tokens

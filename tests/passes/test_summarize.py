@@ -134,9 +134,9 @@ class TestWhatItCovers:
         after = view.apply([fold(view, partial(EAGER, min_messages=2))])
 
         assert after.tokens < view.tokens // 2
-        left = [entry.text for entry in after.entries if entry.role == "system"]
-        assert (left[0], left[-1]) == ("# Environment", "89971 tokens left")
-        assert len(left) < 10
+        texts = [entry.text for entry in after.entries if entry.role == "system"]
+        assert (texts[0], texts[-1]) == ("# Environment", "89971 tokens left")
+        assert len(texts) < 10
 
     @pytest.mark.parametrize("thought", [(), ("think:hm",)])
     def test_notes_of_the_operator_that_differ_are_no_obstacle_and_stay_the_operators(self, thought):
@@ -166,8 +166,8 @@ class TestWhatItCovers:
         assert (listed.role, listed.trust) == ("user", HARNESS)
         assert f"notes of the operator 1 to {len(notes) - len(stay)}" in listed.text
         assert notes[len(notes) - len(stay) - 1][:60] in listed.text
-        (kept,) = (blob.text for blob in edit.blobs if "operator-notes" in blob.name)
-        assert all(note in kept for note in notes[: -len(stay)])
+        (text,) = (blob.text for blob in edit.blobs if "operator-notes" in blob.name)
+        assert all(note in text for note in notes[: -len(stay)])
 
     def test_the_line_for_an_old_note_shows_its_request(self):
         """One order among many reports of the state of things: it must not be in the file alone."""
@@ -288,19 +288,19 @@ class TestSummaryContent:
     def test_a_paste_offloaded_in_the_same_plan_is_kept_though_its_edit_is_hidden(self):
         """The fold shows the stub, so what the stub names must be durable with the fold."""
         view = View.of(talk("user:" + "line of a log\n" * 900, *TURNS[1:], "user:next"))
-        made = make_plan(view, [EAGER], OVER, at(view), arrival=[partial(offload_input, limit=900)])
+        plan = make_plan(view, [EAGER], OVER, at(view), arrival=[partial(offload_input, limit=900)])
 
-        (edit,) = made.edits
+        (edit,) = plan.edits
         assert edit.by == "summarize"
         assert any(view.originals[0].text == blob.text for blob in edit.blobs)
 
     def test_a_region_summarized_in_the_same_plan_is_saved_by_the_compaction_that_hides_it(self):
         view = View.of(talk(*TURNS, "user:next"))
         regions = partial(fold_regions, keep_turns=1, keep_tokens=0)
-        made = make_plan(view, [regions, EAGER], OVER, at(view, trigger="manual"))
+        plan = make_plan(view, [regions, EAGER], OVER, at(view, trigger="manual"))
 
-        edit = next(edit for edit in made.edits if edit.by == "summarize")
-        assert "fold_regions" not in {one.by for one in made.edits if view.index[one.last] <= view.index[edit.last]}
+        edit = next(edit for edit in plan.edits if edit.by == "summarize")
+        assert "fold_regions" not in {one.by for one in plan.edits if view.index[one.last] <= view.index[edit.last]}
         kept = "".join(blob.text for blob in edit.blobs)
         assert [item.id for item in covered(view, edit) if item.role != "user" and item.text not in kept] == []
 

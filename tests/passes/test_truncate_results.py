@@ -47,14 +47,14 @@ def test_a_preview_that_is_still_too_long_is_cut_and_still_names_the_file():
     offload = partial(
         offload_results, limit=30 * 1024, unit="bytes", preview=head_lines(200), stub=mini_claude_persisted
     )
-    made = make_plan(view, (), budget(), situation(view, blob_names=SHELF), arrival=(offload, truncate_results))
+    plan = make_plan(view, (), budget(), situation(view, blob_names=SHELF), arrival=(offload, truncate_results))
 
-    (cut,) = shown(made.after)
+    (cut,) = shown(plan.after)
     assert cut.startswith("[Result too large (293.3 KB, 300 lines). Full output saved to /kept/c1.txt.")
     assert "[... truncated " in cut
     assert len(cut) <= 50_000
-    assert {(blob.name, blob.text) for edit in made.edits for blob in edit.blobs} == {("c1.txt", text)}
-    assert list(truncate_results(made.after, situation(made.after, blob_names=SHELF))) == []
+    assert {(blob.name, blob.text) for edit in plan.edits for blob in edit.blobs} == {("c1.txt", text)}
+    assert list(truncate_results(plan.after, situation(plan.after, blob_names=SHELF))) == []
 
 
 @pytest.mark.parametrize("flag", ["media", "pinned", "locked"])

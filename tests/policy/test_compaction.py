@@ -79,9 +79,9 @@ def test_a_manual_compaction_of_claude_code_does_not_ask_to_continue():
     ctx = context("claude-code", summarizer=scribe)
     ctx.prepare(body([*history(), user("next")]))
 
-    made = ctx.compact(focus="keep the SQL")
+    compaction = ctx.compact(focus="keep the SQL")
 
-    assert "Please continue" not in made.text
+    assert "Please continue" not in compaction.text
     assert "keep the SQL" in json.dumps(scribe.asked[0]["messages"][-1])
 
 
@@ -176,7 +176,7 @@ def test_sage_summarizes_what_follows_the_last_boundary_and_boundaries_form_a_ro
     ready = ctx.prepare(body([*history(24), user("next")]))
 
     boundary = f"[Previous conversation summary]\n\n{SUMMARY}\n\n[End of summary]"
-    said_so = [text for one in ready.body["messages"] if one["role"] == "assistant" for text in _words(one)]
+    said_so = [text for message in ready.body["messages"] if message["role"] == "assistant" for text in _words(message)]
     assert said_so[:2] == [boundary, boundary]
     assert len(ready.body["messages"]) <= 18
     second = json.dumps(scribe.asked[1]["messages"])
@@ -195,9 +195,9 @@ def test_sage_without_a_model_counts_messages():
     ctx = context("sage")
     ctx.prepare(body([*history(12), user("next")]))
 
-    made = ctx.compact()
+    compaction = ctx.compact()
 
-    assert made.text == (
+    assert compaction.text == (
         "[Previous conversation summary]\n\nPrevious conversation with 9 user messages and 16 assistant responses.\n\n"
         "[End of summary]"
     )

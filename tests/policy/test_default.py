@@ -70,10 +70,10 @@ def test_when_many_results_together_are_too_large_the_smallest_stay_complete():
 
     out = ctx.prepare(body(messages, prompt=7_000, output=0))
 
-    shown = [block["content"] for block in out.body["messages"][-1]["content"]]
+    contents = [block["content"] for block in out.body["messages"][-1]["content"]]
     came = [block["content"] for block in messages[-1]["content"]]
     assert out.report.tokens_before > 20_000 > out.report.tokens_after
-    assert [size for size, one, other in zip(sizes, shown, came, strict=True) if one == other] == [500, 600]
+    assert [size for size, one, other in zip(sizes, contents, came, strict=True) if one == other] == [500, 600]
 
 
 def test_results_the_model_has_seen_do_not_count_towards_the_arrival_limit():
@@ -98,7 +98,7 @@ def test_in_a_small_window_two_requests_of_three_extend_the_last(window, prompt,
     broken = 0
     for stop in range(1, len(messages) + 1, 2):
         ready = ctx.prepare(body(messages[:stop], prompt=prompt, output=output or 1_000))
-        now = [plain(one) for one in ready.body["messages"]]
+        now = [plain(message) for message in ready.body["messages"]]
         broken += now[: len(last)] != last
         last = now
         assert ready.report.tokens_after <= window
@@ -164,10 +164,10 @@ def test_a_name_in_a_result_and_a_large_call_is_not_removed_with_both():
     marks = replace(levels(100_000, 0), auto=view.tokens - 1, low=1)
     budget = Budget(window=100_000, levels=marks)
 
-    made = make_plan(view, PRESETS["default"].pressure, budget, PlanInput(budget=budget, tokens=view.tokens, idle=1.0))
+    plan = make_plan(view, PRESETS["default"].pressure, budget, PlanInput(budget=budget, tokens=view.tokens, idle=1.0))
 
-    assert {"drop_calls", "clear_results"} <= {edit.by for edit in made.edits}
-    assert "slack_water_table" in "\n".join(entry.text for entry in made.after.entries)
+    assert {"drop_calls", "clear_results"} <= {edit.by for edit in plan.edits}
+    assert "slack_water_table" in "\n".join(entry.text for entry in plan.after.entries)
 
 
 class TestBatchesThatFreeLittle:

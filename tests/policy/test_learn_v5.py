@@ -80,10 +80,10 @@ def test_results_the_model_has_not_seen_stay_until_it_has_answered():
     ctx = context("learn-v5")
 
     unseen = ctx.prepare(body(messages))
-    seen = ctx.prepare(body([*messages, said("ok"), user("next")]))
+    ready = ctx.prepare(body([*messages, said("ok"), user("next")]))
 
     assert changed(unseen, messages) == set()
-    assert changed(seen, messages) == {"t0", "t1"}
+    assert changed(ready, messages) == {"t0", "t1"}
 
 
 @pytest.mark.parametrize(("chars", "gone"), [(160_003, set()), (160_004, {"t0"})])

@@ -26,7 +26,7 @@ def said(wire, *texts, calls=()):
     """An assistant's answer as a client has it."""
     if wire == "anthropic":
         uses = [{"type": "tool_use", "id": id, "name": "look", "input": {}} for id in calls]
-        return [{"role": "assistant", "content": [*({"type": "text", "text": one} for one in texts), *uses]}]
+        return [{"role": "assistant", "content": [*({"type": "text", "text": text} for text in texts), *uses]}]
     if wire == "openai_chat":
         made = [{"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}} for id in calls]
         return [{"role": "assistant", "content": "".join(texts) or None, **({"tool_calls": made} if made else {})}]

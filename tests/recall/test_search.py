@@ -93,9 +93,9 @@ def test_removed_text_is_read_by_the_path_and_the_name_in_its_stub(tmp_path):
     name = log.list_blobs()[0].name
     recall = RecallSearch(log, store)
 
-    whole = messages[2]["content"][0]["content"]
-    assert recall.read(log.blob_path(name), 0, 10**6).text == whole
-    assert recall.read(name, 0, 10**6).text == whole
+    content = messages[2]["content"][0]["content"]
+    assert recall.read(log.blob_path(name), 0, 10**6).text == content
+    assert recall.read(name, 0, 10**6).text == content
     assert recall.search("src/f0.py result")[0].file in ("", log.blob_path(name))
 
 

@@ -13,13 +13,13 @@ def sent(policy, messages, **options):
 
 
 def results(messages):
-    blocks = [block for one in messages if isinstance(one["content"], list) for block in one["content"]]
+    blocks = [block for message in messages if isinstance(message["content"], list) for block in message["content"]]
     return [json.dumps(block["content"]) for block in blocks if block["type"] == "tool_result"]
 
 
 def test_masking_shows_the_newest_ten_results_on_every_turn():
     for messages in sent("masking", loop(25, lines=10)):
-        masked = ["Old environment output: (11 lines omitted)" in one for one in results(messages)]
+        masked = ["Old environment output: (11 lines omitted)" in result for result in results(messages)]
         assert masked == [n < len(masked) - 10 for n in range(len(masked))]
 
 
@@ -43,7 +43,7 @@ def test_the_hybrid_masks_and_summarizes_all_but_ten_turns_after_43_more():
 def test_clear_tool_uses_clears_all_but_three_above_100_000_tokens_and_what_was_cleared_stays_so():
     out = sent("clear-tool-uses", loop(80, lines=200))
 
-    cleared = [sum("cleared to save context" in one for one in results(messages)) for messages in out]
+    cleared = [sum("cleared to save context" in result for result in results(messages)) for messages in out]
     acted = [n for n in range(1, len(cleared)) if cleared[n] != cleared[n - 1]]
     assert acted, "the talk is long enough"
     assert cleared[acted[0]] == len(results(out[acted[0]])) - 3

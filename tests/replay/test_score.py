@@ -180,7 +180,7 @@ def test_the_engine_finds_removed_content_and_not_its_own_echo():
 def test_the_bill_is_the_providers_sum_over_all_calls():
     work = talk(NEEDED, "done", between=3)
     found = score(work, RawContender(None))
-    tokens = [2_000 + sum(work.messages.tokens(one) for one in take.raw["messages"]) for take in work.calls]
+    tokens = [2_000 + sum(work.messages.tokens(message) for message in take.raw["messages"]) for take in work.calls]
 
     steps = [tokens[0], *(now - before for before, now in pairwise(tokens))]
     assert found.written == sum(steps)
@@ -204,7 +204,7 @@ def test_questions_of_an_arm_to_a_model_are_billed_to_it_input_and_output():
 def test_a_request_that_a_provider_refuses_is_counted():
     """A result without its call."""
     work = growing(user("go"), used(1, file_path="a.py"), result(1, "text"), said("ok"))
-    found = score(work, Sending(lambda messages: [one for one in messages if one["role"] == "user"]))
+    found = score(work, Sending(lambda messages: [message for message in messages if message["role"] == "user"]))
 
     assert found.invalid == 1
     assert score(work, RawContender(None)).invalid == 0

@@ -155,15 +155,15 @@ class TestUndo:
     def test_undo_restores_removed_content_and_redo_removes_it_again(self):
         ctx = context(window=60_000)
         out = run(ctx, loop(40))
-        taken = ctx.edits()
+        edits = ctx.edits()
 
         back = ctx.undo()
 
         assert back
-        assert ctx.edits() == taken[: len(taken) - len(back)]
+        assert ctx.edits() == edits[: len(edits) - len(back)]
         assert ctx.redo() == back
-        assert ctx.edits() == taken
-        assert out[-1].report.held == len({edit.id for edit in taken})
+        assert ctx.edits() == edits
+        assert out[-1].report.held == len({edit.id for edit in edits})
 
     def test_restored_content_is_not_removed_again(self):
         ctx = context(window=60_000)

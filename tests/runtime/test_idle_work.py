@@ -73,8 +73,10 @@ class Block:
 def as_objects(messages):
     """What the model said, as SDKs give it."""
     return [
-        {**one, "content": [Block(part) for part in one["content"]]} if isinstance(one.get("content"), list) else one
-        for one in messages
+        {**message, "content": [Block(part) for part in message["content"]]}
+        if isinstance(message.get("content"), list)
+        else message
+        for message in messages
     ]
 
 

@@ -107,6 +107,6 @@ def test_a_history_says_when_a_window_was_learned():
 
     window, at = build_history(records, session="default").learned_window(model)
 
-    assert (window, at) == (20_000, next(one["at"] for one in records if one.get("window") == 20_000))
+    assert (window, at) == (20_000, next(record["at"] for record in records if record.get("window") == 20_000))
     ctx.reset_window()
     assert build_history(store.peek("default").read().records, session="default").learned_window(model) is None

@@ -39,14 +39,14 @@ def test_edits_stay_when_the_model_changes_and_changes_back():
     messages = loop(24)
     for n in range(1, len(messages) + 1, 2):
         last = ask(ctx, messages[:n], SMALL)
-    made = ctx.edits()
+    edits = ctx.edits()
     grown = [*messages, *loop(1, lines=1, first=30)[1:]]
     big, small = ask(ctx, grown, BIG), ask(ctx, grown, SMALL)
 
-    assert made
+    assert edits
     assert big.report.held == last.report.held
     assert small.report.held >= last.report.held
-    assert ctx.edits()[: len(made)] == made
+    assert ctx.edits()[: len(edits)] == edits
     sent = unmarked(last.body["messages"])
     assert unmarked(big.body["messages"])[: len(sent)] == sent
 

@@ -61,7 +61,7 @@ def test_usage_alone_anchors_the_counter_and_adds_no_message():
     store = MemoryStore()
     ctx = context(store=store)
     ready = ctx.prepare(body(loop(2)))
-    messages = [one for one in store.peek("default").read().records if one.get("type") != "ebb"]
+    messages = [record for record in store.peek("default").read().records if record.get("type") != "ebb"]
 
     ready.record_usage({"usage": {"input_tokens": 777, "output_tokens": 3}})
 

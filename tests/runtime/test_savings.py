@@ -18,7 +18,8 @@ class Provider:
 
     def bill(self, request):
         blocks = [
-            json.dumps({"role": one["role"], "content": one["content"]}, sort_keys=True) for one in request["messages"]
+            json.dumps({"role": message["role"], "content": message["content"]}, sort_keys=True)
+            for message in request["messages"]
         ]
         blocks = [
             block.replace(', "cache_control": {"type": "ephemeral"}', "").replace(
@@ -69,14 +70,14 @@ def talked(steps=40, **options):
 @pytest.mark.parametrize(("policy", "window"), [("default", 30_000), ("default", 60_000), ("claude-code", 60_000)])
 def test_the_reported_saving_is_the_difference_between_two_bills(policy, window):
     report, paid, untouched = talked(policy=policy, window=window)
-    told = report.savings
+    savings = report.savings
 
-    assert told.edits
-    assert told.billed_calls
-    assert told.total_cost == pytest.approx(paid)
+    assert savings.edits
+    assert savings.billed_calls
+    assert savings.total_cost == pytest.approx(paid)
     # A token for four characters is not our estimator's: what it cannot know, and bills teach, is two percent.
-    assert told.claimed == pytest.approx(untouched - paid, abs=0.02 * untouched)
-    assert sum(entry.claimed for entry in told.edits) == pytest.approx(told.claimed)
+    assert savings.claimed == pytest.approx(untouched - paid, abs=0.02 * untouched)
+    assert sum(entry.claimed for entry in savings.edits) == pytest.approx(savings.claimed)
 
 
 def test_the_report_of_a_request_includes_later_bills():

@@ -261,10 +261,10 @@ def test_bytes_in_are_bytes_out_and_say_the_same_as_dicts(wire: str, data: st.Da
         raw = json.dumps(asked, ensure_ascii=False).encode()
         if stop.ready is None:
             return
-        told = two.prepare(raw).body
+        body = two.prepare(raw).body
         other.clock.tick(other.pause)
-        assert digest(json.loads(told)) == digest(stop.ready.body)
-        assert told == raw or stop.ready.body is not asked
+        assert digest(json.loads(body)) == digest(stop.ready.body)
+        assert body == raw or stop.ready.body is not asked
 
 
 def test_every_hash_seed_gives_the_same_bytes() -> None:

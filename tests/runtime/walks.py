@@ -53,18 +53,18 @@ class Walk:
     ) -> Iterator[WalkStep]:
         """`each` gives the context for a request: always the same one, or a new one on the same log. By those in
         `again` it is sent once more, before any answer has come."""
-        for n, asked in enumerate(requests):
+        for n, request in enumerate(requests):
             ctx = each()
             try:
-                ready = ctx.prepare(asked)
+                ready = ctx.prepare(request)
             except WontFit:
-                yield WalkStep(asked=asked, ready=None)
+                yield WalkStep(asked=request, ready=None)
                 continue
-            refused = tuple([why for other in again if (why := self._refused(other(), asked))])
+            refused = tuple([why for other in again if (why := self._refused(other(), request))])
             if self.billed and n + 1 < len(requests):
                 self.clock.tick(1.0)
-                ready.record(reply(self.wire, asked, requests[n + 1], ready.body))
-            yield WalkStep(asked=asked, ready=ready, refused_again=refused)
+                ready.record(reply(self.wire, request, requests[n + 1], ready.body))
+            yield WalkStep(asked=request, ready=ready, refused_again=refused)
             self.clock.tick(self.pause)
 
     def _refused(self, ctx: Context, asked: Body) -> str:

@@ -18,29 +18,29 @@ def test_trigrams_are_every_three_neighbours_once():
 def test_an_excerpt_begins_on_the_line_of_the_match_and_marks_it():
     query = parse_query("parse_header")
 
-    shown = build_excerpt("first\nsecond\n    x = parseHeader(y)\nlast", query, query.terms)
+    excerpt = build_excerpt("first\nsecond\n    x = parseHeader(y)\nlast", query, query.terms)
 
-    assert (shown.line, shown.snippet) == (3, "    x = parseHeader(y)\nlast")
-    assert [shown.snippet[a:b] for a, b in shown.spans] == ["parseHeader"]
+    assert (excerpt.line, excerpt.snippet) == (3, "    x = parseHeader(y)\nlast")
+    assert [excerpt.snippet[a:b] for a, b in excerpt.spans] == ["parseHeader"]
 
 
 @given(st.text(max_size=600), st.text(min_size=1, max_size=20))
 def test_an_excerpt_is_a_bounded_piece_of_the_text_and_contains_its_highlights(text, asked):
     query = parse_query(asked)
 
-    shown = build_excerpt(text, query, query.terms)
+    excerpt = build_excerpt(text, query, query.terms)
 
-    assert shown.snippet == text[shown.start : shown.start + len(shown.snippet)]
-    assert len(shown.snippet) <= 280
-    assert shown.line == text.count("\n", 0, shown.start) + 1
-    ends = [0, *(place for span in shown.spans for place in span), len(shown.snippet)]
+    assert excerpt.snippet == text[excerpt.start : excerpt.start + len(excerpt.snippet)]
+    assert len(excerpt.snippet) <= 280
+    assert excerpt.line == text.count("\n", 0, excerpt.start) + 1
+    ends = [0, *(place for span in excerpt.spans for place in span), len(excerpt.snippet)]
     assert ends == sorted(ends)
 
 
 def test_a_match_far_into_a_long_line_is_still_shown():
     query = parse_query("needle")
 
-    shown = build_excerpt("x" * 5000 + " needle " + "y" * 5000, query, query.terms)
+    excerpt = build_excerpt("x" * 5000 + " needle " + "y" * 5000, query, query.terms)
 
-    assert "needle" in shown.snippet
-    assert len(shown.snippet) <= 280
+    assert "needle" in excerpt.snippet
+    assert len(excerpt.snippet) <= 280

@@ -171,14 +171,14 @@ def test_an_open_session_records_that_its_log_was_cut(log, path):
     path.write_bytes(b"".join(lines[:3]))
     log.commit([{"n": 1}], at=2.0)
 
-    assert [one for one in verify_log(path).problems if "the first 3 were left" in one]
+    assert [problem for problem in verify_log(path).problems if "the first 3 were left" in problem]
 
 
 def test_a_session_that_was_removed_begins_again_without_a_lost_end(log, path):
     path.unlink()
     log.commit([{"n": 1}], at=2.0)
 
-    assert [one for one in verify_log(path).problems if "cut off" in one] == []
+    assert [problem for problem in verify_log(path).problems if "cut off" in problem] == []
 
 
 def test_a_torn_tail_that_was_never_acknowledged_is_no_loss(log, path):

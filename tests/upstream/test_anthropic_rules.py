@@ -327,7 +327,9 @@ ACCEPTED: list[tuple[str, Body]] = [
 
 @pytest.mark.parametrize(("rule", "request_body", "message"), REFUSED)
 def test_a_broken_rule_is_refused_in_the_providers_words(rule: str, request_body: Body, message: str) -> None:
-    assert message in next((found.message for found in refusals("anthropic", request_body) if found.rule == rule), "")
+    assert message in next(
+        (refusal.message for refusal in refusals("anthropic", request_body) if refusal.rule == rule), ""
+    )
 
 
 @pytest.mark.parametrize(("rule", "request_body"), ACCEPTED)
@@ -341,7 +343,7 @@ def test_betas_matter_only_when_the_header_is_known() -> None:
     beta = "compact-2026-01-12"
 
     assert refusals("anthropic", compacted) == refusals("anthropic", compacted, betas=[beta]) == []
-    assert [found.rule for found in refusals("anthropic", compacted, betas=[])] == ["A61", "A62"]
+    assert [refusal.rule for refusal in refusals("anthropic", compacted, betas=[])] == ["A61", "A62"]
     assert refusals("anthropic", compacted, betas=[])[1].message == "context_management: Extra inputs are not permitted"
 
 

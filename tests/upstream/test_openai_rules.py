@@ -186,7 +186,7 @@ WARNS: list[tuple[str, str, Body]] = [
 
 @pytest.mark.parametrize(("wire", "rule", "body", "message"), REFUSED)
 def test_a_broken_rule_is_refused_in_the_providers_words(wire: str, rule: str, body: Body, message: str) -> None:
-    assert message in next((found.message for found in refusals(wire, body) if found.rule == rule), "")
+    assert message in next((refusal.message for refusal in refusals(wire, body) if refusal.rule == rule), "")
 
 
 @pytest.mark.parametrize(("wire", "rule", "body"), ACCEPTED)

@@ -164,7 +164,7 @@ def test_sealed_reasoning_belongs_to_one_organisation() -> None:
     foreign = {**item, "encrypted_content": signing.seal("x", "org-other")}
 
     assert signing.refusals("openai_responses", {"input": [item]}) == []
-    assert [found.rule for found in signing.refusals("openai_responses", {"input": [foreign]})] == ["R6"]
+    assert [refusal.rule for refusal in signing.refusals("openai_responses", {"input": [foreign]})] == ["R6"]
 
 
 def test_a_trusting_issuer_accepts_recorded_signatures() -> None:

@@ -20,10 +20,10 @@ SEEN = [*HOSTED, *SERVED]
 def test_a_real_refusal_gives_its_numbers(
     who: str, status: int | None, body: Any, used: int | None, limit: int | None
 ) -> None:
-    found = find_overflow(status, body if not isinstance(body, list) else json.dumps(body))
+    overflow = find_overflow(status, body if not isinstance(body, list) else json.dumps(body))
 
-    assert found is not None, who
-    assert (found.used, found.limit, found.unit) == (used, limit, "tokens")
+    assert overflow is not None, who
+    assert (overflow.used, overflow.limit, overflow.unit) == (used, limit, "tokens")
 
 
 @pytest.mark.parametrize(("who", "status", "body", "used", "limit"), SEEN, ids=[one[0] for one in SEEN])
@@ -39,10 +39,10 @@ def test_text_bytes_and_objects_are_read_the_same_way(
 
 @pytest.mark.parametrize(("body", "used", "limit"), TERSE)
 def test_a_refusal_with_less_detail_is_still_recognized(body: Any, used: int | None, limit: int | None) -> None:
-    found = find_overflow(400, body)
+    overflow = find_overflow(400, body)
 
-    assert found is not None
-    assert (found.used, found.limit, found.unit) == (used, limit, "tokens")
+    assert overflow is not None
+    assert (overflow.used, overflow.limit, overflow.unit) == (used, limit, "tokens")
 
 
 def test_every_wording_is_needed() -> None:
@@ -70,15 +70,17 @@ def test_at_least_25_providers_and_servers_are_known() -> None:
 
 def test_output_that_counts_against_the_window_is_recognized() -> None:
     """What has to go is what is over, and the driver may lower the output instead."""
-    found = find_overflow(400, "input length and `max_tokens` exceed context limit: 174167 + 64000 > 200000, decrease")
+    overflow = find_overflow(
+        400, "input length and `max_tokens` exceed context limit: 174167 + 64000 > 200000, decrease"
+    )
 
-    assert found == Overflow(used=174167, output=64000, limit=200000, over=38167, provider="anthropic")
+    assert overflow == Overflow(used=174167, output=64000, limit=200000, over=38167, provider="anthropic")
 
 
 def test_a_provider_that_reports_only_the_excess_gives_that() -> None:
-    found = find_overflow(400, {"error": "prompt too long; exceeded max context length by 65590 tokens"})
+    overflow = find_overflow(400, {"error": "prompt too long; exceeded max context length by 65590 tokens"})
 
-    assert found == Overflow(used=None, limit=None, over=65590, provider="ollama")
+    assert overflow == Overflow(used=None, limit=None, over=65590, provider="ollama")
 
 
 OTHER_UNITS: list[tuple[int, Any, int | None, int | None, str]] = [
@@ -175,10 +177,10 @@ def test_an_answer_that_mentions_overflow_is_no_overflow(body: Any) -> None:
 def test_a_size_in_another_unit_teaches_no_window(
     status: int, body: Any, used: int | None, limit: int | None, unit: str
 ) -> None:
-    found = find_overflow(status, body)
+    overflow = find_overflow(status, body)
 
-    assert found is not None
-    assert (found.used, found.limit, found.unit) == (used, limit, unit)
+    assert overflow is not None
+    assert (overflow.used, overflow.limit, overflow.unit) == (used, limit, unit)
 
 
 # --- exceptions -------------------------------------------------------------------------------------------------------
@@ -222,10 +224,10 @@ def test_an_error_of_an_http_client_is_read_from_its_response() -> None:
     )
     error.response = response()  # type: ignore[attr-defined]
 
-    found = find_overflow_in_error(error)
+    overflow = find_overflow_in_error(error)
 
-    assert found is not None
-    assert found.over == 3
+    assert overflow is not None
+    assert overflow.over == 3
 
 
 def test_an_error_of_botocore_is_read() -> None:
@@ -249,10 +251,10 @@ def test_an_error_wrapped_in_another_is_found() -> None:
         except StatusError as inner:
             raise ValueError("the agent failed") from inner
     except ValueError as outer:
-        found = find_overflow_in_error(outer)
+        overflow = find_overflow_in_error(outer)
 
-    assert found is not None
-    assert found.limit == 8
+    assert overflow is not None
+    assert overflow.limit == 8
 
 
 def test_other_errors_are_not_overflows() -> None:

@@ -91,8 +91,8 @@ def bare_layout_in_a_subfolder(repository: Path, program: str) -> Path:
 
 def bare_layout_beside_an_empty_git_folder(repository: Path, program: str) -> Path:
     clean_filter(repository, program)
-    for one in list((repository / ".git").iterdir()):
-        one.rename(repository / one.name)
+    for path in list((repository / ".git").iterdir()):
+        path.rename(repository / path.name)
     with (repository / "config").open("a") as config:
         config.write(f"[core]\nbare = false\nworktree = {repository}\n")
     return repository

@@ -23,6 +23,8 @@ def test_commands_run_without_the_keys_and_with_all_else():
     code = "from ebbtide.config import environment_without_keys as e; print('OPENAI_API_KEY' in e(), e()['COLOUR'])"
     environ = {**os.environ, "OPENAI_API_KEY": "secret", "COLOUR": "red"}
 
-    told = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True).stdout
+    stdout = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
+    ).stdout
 
-    assert told.split() == ["False", "red"]
+    assert stdout.split() == ["False", "red"]

@@ -66,7 +66,7 @@ def test_a_turn_continues_until_the_model_calls_no_more_tools(tmp_path, provider
         ]
         assert (stage.root / "a.txt").read_text() == "tide\n"
         assert not refusals(upstream)
-        assert chat.bill.usage.prompt == sum(one.usage.prompt for one in upstream.requests)
+        assert chat.bill.usage.prompt == sum(request.usage.prompt for request in upstream.requests)
 
 
 @pytest.mark.parametrize("provider", WIRES)
@@ -310,7 +310,7 @@ def test_a_sub_agent_has_its_own_context_and_returns_its_last_message(tmp_path):
         chat = stage.chat()
         assert final_reply(chat.agent.run_turn("What is it?")) == "41."
 
-    inner = [one.parsed for one in upstream.requests if "Find the datum." in str(one.parsed["messages"][0])]
+    inner = [request.parsed for request in upstream.requests if "Find the datum." in str(request.parsed["messages"][0])]
     assert len(inner) == 2
     assert "task" not in [tool["name"] for tool in inner[0]["tools"]]
     assert "What is it?" not in str(inner)
@@ -340,11 +340,11 @@ def test_a_person_who_does_not_wait_for_a_summary_gets_the_facts(tmp_path):
         list(chat.agent.run_turn("Count."))
         sent = len(upstream.requests)
         chat.agent.interrupt()
-        made = chat.agent.context.compact(apply=False)
+        compaction = chat.agent.context.compact(apply=False)
 
     assert len(upstream.requests) == sent
-    assert made.edits
-    assert "seq 1000" in made.text
+    assert compaction.edits
+    assert "seq 1000" in compaction.text
 
 
 def test_the_first_request_knows_the_place_the_rules_and_the_tools(tmp_path):

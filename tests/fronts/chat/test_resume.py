@@ -56,10 +56,10 @@ def test_a_resumed_session_sends_what_it_would_have_sent(tmp_path, provider):
         assert (
             len(
                 {
-                    json.dumps(one.parsed.get("system") or one.parsed.get("instructions")).replace(
+                    json.dumps(request.parsed.get("system") or request.parsed.get("instructions")).replace(
                         ', "cache_control": {"type": "ephemeral"}', ""
                     )
-                    for one in upstream.requests
+                    for request in upstream.requests
                 }
             )
             == 1
@@ -92,7 +92,7 @@ def test_a_call_that_was_cut_off_is_answered_as_interrupted_and_a_finished_one_k
     told = str(upstream.requests[-1].parsed)
     assert "first" in told
     assert told.count(INTERRUPTED) == 1
-    assert not [one.refused for one in upstream.requests if one.refused]
+    assert not [request.refused for request in upstream.requests if request.refused]
 
 
 @pytest.mark.parametrize("provider", WIRES)
@@ -136,7 +136,7 @@ def test_thinking_is_sent_back_exactly_as_signed(tmp_path):
         assert final_reply(stage.chat().agent.run_turn()) == "There."
 
     assert "encrypted_content" in str(upstream.requests[-1].parsed["input"])
-    assert not [one.refused for one in upstream.requests if one.refused]
+    assert not [request.refused for request in upstream.requests if request.refused]
 
 
 def test_a_lasting_permission_and_known_files_outlive_the_program(tmp_path):
@@ -161,7 +161,7 @@ def test_the_bill_continues_after_a_resume(tmp_path):
         chat = stage.chat()
         list(chat.agent.run_turn("On."))
 
-    assert chat.bill.usage.prompt == sum(one.usage.prompt for one in upstream.requests)
+    assert chat.bill.usage.prompt == sum(request.usage.prompt for request in upstream.requests)
     assert chat.bill.dollars > 0
 
 

@@ -44,11 +44,11 @@ def test_json_has_answer_usage_edits_and_cost(place, capsys):
     with Upstream(["Hello."]) as upstream:
         assert chat(upstream, "-p", "Hi.", "--output", "json") == 0
 
-    told = json.loads(capsys.readouterr().out)
-    assert (told["answer"], told["error"], told["requests"], told["edits"]) == ("Hello.", None, 1, [])
-    assert told["usage"]["input"] + told["usage"]["cache_write"] == upstream.requests[0].usage.prompt
-    assert told["cost"] > 0
-    assert told["model"] == "claude-sonnet-5"
+    data = json.loads(capsys.readouterr().out)
+    assert (data["answer"], data["error"], data["requests"], data["edits"]) == ("Hello.", None, 1, [])
+    assert data["usage"]["input"] + data["usage"]["cache_write"] == upstream.requests[0].usage.prompt
+    assert data["cost"] > 0
+    assert data["model"] == "claude-sonnet-5"
 
 
 def test_in_a_script_what_was_not_allowed_is_refused_and_reported(place, capsys):
@@ -101,7 +101,7 @@ def test_a_resumed_session_remembers_its_model_and_its_server(place, capsys):
         assert main(["chat", "--continue", "-p", "On."]) == 0
         assert main(["chat", "--continue", "--model", "qwen4", "-p", "On."]) == 0
 
-    assert [one.path for one in upstream.requests] == ["/v1/chat/completions"] * 3
+    assert [request.path for request in upstream.requests] == ["/v1/chat/completions"] * 3
     assert [one.parsed["model"] for one in upstream.requests] == ["qwen3", "qwen3", "qwen4"]
     assert len(upstream.requests[2].parsed["messages"]) == 6
 
@@ -158,16 +158,16 @@ def test_a_custom_server_is_asked_for_its_model_or_named(place, capsys):
             == 0
         )
 
-    assert [one.path for one in upstream.requests] == ["/v1/chat/completions", "/v1/responses"]
+    assert [request.path for request in upstream.requests] == ["/v1/chat/completions", "/v1/responses"]
 
 
 def test_a_provider_refusal_is_one_line_and_exit_code_1(place, capsys):
     with Upstream([Failure(status=401, message="invalid x-api-key")]) as upstream:
         assert chat(upstream, "-p", "Hi.") == 1
 
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err == "ebb: the provider refused (401): invalid x-api-key; check the key\n"
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == "ebb: the provider refused (401): invalid x-api-key; check the key\n"
 
 
 def test_a_request_that_cannot_fit_is_exit_code_3(place, capsys):
@@ -186,7 +186,7 @@ def test_unknown_tools_and_directories_are_bad_input(place, capsys):
 
 
 def system_of(upstream: Upstream) -> list[str]:
-    return [str(one.parsed["system"]) for one in upstream.requests]
+    return [str(request.parsed["system"]) for request in upstream.requests]
 
 
 def test_a_script_never_asks_whether_a_folder_is_trusted_and_leaves_git_out(place, capsys):

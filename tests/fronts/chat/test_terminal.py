@@ -116,9 +116,9 @@ def _calls(screen: str) -> int:
 
 
 def _tokens(screen: str, row: str) -> float:
-    found = re.search(rf"{row}: ([0-9.]+)(k?) tokens", screen)
-    assert found, screen
-    return float(found[1]) * (1_000 if found[2] else 1)
+    hits = re.search(rf"{row}: ([0-9.]+)(k?) tokens", screen)
+    assert hits, screen
+    return float(hits[1]) * (1_000 if hits[2] else 1)
 
 
 def _plain(message) -> str:
@@ -298,7 +298,7 @@ def test_a_repository_is_asked_about_once_and_git_runs_only_after_a_yes(place):
         # Another answer is given on the command line.
         terminal.start(arguments(upstream, "--trust", "Hello."), place, environ(place))
         assert "Trust this folder?" not in terminal.shows("Three.")
-    systems = [str(one.parsed["system"]) for one in upstream.requests]
+    systems = [str(request.parsed["system"]) for request in upstream.requests]
     assert ["Branch: trunk" in system for system in systems] == [True] * 3
     assert ["Recent commits" in system for system in systems] == [False, False, True]
     assert trace.exists()

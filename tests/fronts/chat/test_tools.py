@@ -131,11 +131,11 @@ def test_an_edit_keeps_the_mode_and_shows_the_place(state):
     target.chmod(0o755)
     run(state, "read", path="run.sh")
 
-    told = run(state, "edit", path="run.sh", old="d\n", new="D\nDD\n").text
+    text = run(state, "edit", path="run.sh", old="d\n", new="D\nDD\n").text
 
     assert target.read_text() == "a\nb\nc\nD\nDD\ne\nf\n"
     assert stat.S_IMODE(target.stat().st_mode) == 0o755
-    assert told.splitlines()[1:] == ["     2\tb", "     3\tc", "     4\tD", "     5\tDD", "     6\te", "     7\tf"]
+    assert text.splitlines()[1:] == ["     2\tb", "     3\tc", "     4\tD", "     5\tDD", "     6\te", "     7\tf"]
 
 
 def test_replacing_needs_one_match_or_all():
@@ -168,18 +168,18 @@ def test_bash_gives_output_and_exit_code(state):
 
 
 def test_bash_keeps_250_lines_and_says_how_many_bytes_there_were(state):
-    told = run(state, "bash", command="seq 1 1000").text
+    text = run(state, "bash", command="seq 1 1000").text
 
-    assert told.splitlines()[249] == "250"
-    assert "251" not in told
-    assert told.endswith("[Output truncated, 3893 bytes total. Save to file with > if you need full output.]")
+    assert text.splitlines()[249] == "250"
+    assert "251" not in text
+    assert text.endswith("[Output truncated, 3893 bytes total. Save to file with > if you need full output.]")
 
 
 def test_output_without_line_ends_is_limited_too(state):
-    told = run(state, "bash", command="head -c 1000000 /dev/zero | tr '\\0' x").text
+    text = run(state, "bash", command="head -c 1000000 /dev/zero | tr '\\0' x").text
 
-    assert len(told) < 31_000
-    assert "1000000 bytes total" in told
+    assert len(text) < 31_000
+    assert "1000000 bytes total" in text
 
 
 def test_a_command_over_its_time_is_ended_with_all_its_children(state):

@@ -58,17 +58,17 @@ def test_fit_says_where_and_writes_nothing(ebb, tmp_path, name):
         assert ran.out == b""
         assert place in ran.err
         assert "Traceback" not in ran.err
-    assert [one.name for one in tmp_path.iterdir()] == ["in.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["in.json"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("command", ["context", "explain"])
 def test_other_commands_end_with_a_sentence_too(ebb, name, command):
-    ran = ebb(command, "-", stdin=HOSTILE[name][0])
+    result = ebb(command, "-", stdin=HOSTILE[name][0])
 
-    assert ran.code in (0, 2)
-    assert "Traceback" not in ran.err
-    assert "fault of ours" not in ran.err
+    assert result.code in (0, 2)
+    assert "Traceback" not in result.err
+    assert "fault of ours" not in result.err
 
 
 def test_the_real_program_shows_no_traceback():
@@ -79,31 +79,31 @@ def test_the_real_program_shows_no_traceback():
 
 
 def test_an_escaped_lone_surrogate_is_repaired(ebb):
-    ran = ebb("fit", stdin=b'{"messages":[{"role":"user","content":"a\\ud800b"}]}')
+    result = ebb("fit", stdin=b'{"messages":[{"role":"user","content":"a\\ud800b"}]}')
 
-    assert ran.code == 0
-    assert ran.json["messages"][0]["content"] == "a\ufffdb"
+    assert result.code == 0
+    assert result.json["messages"][0]["content"] == "a\ufffdb"
 
 
 def test_a_session_with_bad_rows_is_read_up_to_them_and_says_so(ebb, tmp_path):
     path = recorded(tmp_path / "s.jsonl", steps=2, usage=900)
     path.write_bytes(path.read_bytes() + b'{"oops\n')
 
-    ran = ebb("context", path, "--json")
+    result = ebb("context", path, "--json")
 
-    assert ran.code == 0
-    assert json.loads(ran.out)["billed"]
-    assert "row 6" in ran.err
+    assert result.code == 0
+    assert json.loads(result.out)["billed"]
+    assert "row 6" in result.err
 
 
 def test_a_packed_file_over_the_limit_is_called_too_large_and_not_damaged(ebb, tmp_path):
     packed = gzip.compress(recorded(tmp_path / "s.jsonl").read_bytes())
     (tmp_path / "s.jsonl.gz").write_bytes(packed)
 
-    ran = ebb("context", "s.jsonl.gz", "--max-bytes", len(packed) - 1)
+    result = ebb("context", "s.jsonl.gz", "--max-bytes", len(packed) - 1)
 
-    assert ran.code == 2
-    assert "allow more with --max-bytes" in ran.err
+    assert result.code == 2
+    assert "allow more with --max-bytes" in result.err
 
 
 def test_an_impossible_number_of_tokens_is_reported_as_written(ebb, tmp_path):
@@ -145,28 +145,28 @@ def strange(tmp_path):
 @pytest.mark.parametrize("name", NO_FILE)
 @pytest.mark.parametrize("words", READERS, ids=lambda words: words[0])
 def test_a_path_that_is_no_file_is_refused_at_once_by_every_command_that_reads_one(ebb, strange, words, name):
-    ran = ebb(*words, strange(name))
+    result = ebb(*words, strange(name))
 
-    assert ran.code == 2
-    assert ran.out == b""
-    assert ran.err.startswith("ebb: ")
-    assert "Traceback" not in ran.err
+    assert result.code == 2
+    assert result.out == b""
+    assert result.err.startswith("ebb: ")
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("words", [["fit"], ["context"], ["replay", "--policies", "raw"]], ids=lambda words: words[0])
 def test_piped_input_is_read_like_a_file(ebb, tmp_path, words):
     """As in `ebb context <(command)`: it can be read only once."""
-    said = recorded(tmp_path / "s.jsonl", steps=2, usage=900).read_bytes()
+    data = recorded(tmp_path / "s.jsonl", steps=2, usage=900).read_bytes()
     pipe, write = os.pipe()
     with os.fdopen(write, "wb") as file:
-        file.write(said)
+        file.write(data)
 
-    ran = ebb(*words, f"/dev/fd/{pipe}")
+    result = ebb(*words, f"/dev/fd/{pipe}")
     os.close(pipe)
 
-    assert ran.code == 0
-    assert ran.out
+    assert result.code == 0
+    assert result.out
 
 
 @pytest.mark.parametrize(
@@ -186,20 +186,20 @@ def test_piped_input_is_read_like_a_file(ebb, tmp_path, words):
     ids=lambda words: words[0],
 )
 def test_a_store_that_can_be_no_directory_is_bad_input(ebb, strange, words, name):
-    ran = ebb(*words, "--store", strange(name))
+    result = ebb(*words, "--store", strange(name))
 
-    assert ran.code == 2
-    assert "directory" in ran.err or "not a folder" in ran.err
-    assert "Traceback" not in ran.err
+    assert result.code == 2
+    assert "directory" in result.err or "not a folder" in result.err
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize("name", ["a name that is too long", "a link to itself"])
 def test_the_doctor_reports_such_a_store_and_continues(ebb, strange, name):
-    ran = ebb("doctor", "--store", strange(name))
+    result = ebb("doctor", "--store", strange(name))
 
-    assert ran.code == 1
-    assert "cannot be a directory" in ran.text
-    assert "recall" in ran.text
+    assert result.code == 1
+    assert "cannot be a directory" in result.text
+    assert "recall" in result.text
 
 
 @pytest.mark.parametrize("name", ["a name that is too long", "below a file"])
@@ -207,10 +207,10 @@ def test_the_doctor_reports_such_a_store_and_continues(ebb, strange, name):
     "words", [["report", "--example", "--html"], ["replay", "--example", "--plot"]], ids=lambda words: words[0]
 )
 def test_an_unwritable_path_is_bad_input(ebb, strange, words, name):
-    ran = ebb(*words, strange(name) + ".png")
+    result = ebb(*words, strange(name) + ".png")
 
-    assert ran.code == 2
-    assert "Traceback" not in ran.err
+    assert result.code == 2
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize(
@@ -220,17 +220,17 @@ def test_an_empty_name_is_refused_and_is_not_the_newest_session(ebb, tmp_path, w
     """As of a variable that is not set."""
     stored(tmp_path, steps=1)
 
-    ran = ebb(*words, "")
+    result = ebb(*words, "")
 
-    assert (ran.code, ran.out) == (2, b"")
-    assert "the name is empty" in ran.err
+    assert (result.code, result.out) == (2, b"")
+    assert "the name is empty" in result.err
 
 
 def test_a_session_without_a_name_is_not_begun(ebb, tmp_path):
-    ran = ebb("fit", "--example", "--session", "")
+    result = ebb("fit", "--example", "--session", "")
 
-    assert (ran.code, ran.out) == (2, b"")
-    assert "--session: a session needs a name" in ran.err
+    assert (result.code, result.out) == (2, b"")
+    assert "--session: a session needs a name" in result.err
     assert list(tmp_path.iterdir()) == []
 
 

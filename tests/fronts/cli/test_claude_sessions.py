@@ -36,10 +36,10 @@ def kept(home, name, *, project="-home-me-app", steps=4, at=1_700_000_000, rows=
 
 
 def test_sessions_are_listed_newest_first_with_what_distinguishes_them(ebb, claude):
-    ran = ebb("sessions", "--claude", "--json")
-    first = ran.json[0]
+    result = ebb("sessions", "--claude", "--json")
+    first = result.json[0]
 
-    assert [one["session"] for one in ran.json] == [THIRD, SECOND, FIRST]
+    assert [one["session"] for one in result.json] == [THIRD, SECOND, FIRST]
     assert first["folder"] == "/home/me/app"
     assert first["title"]
     assert first["model"] == "claude-opus-4-5"
@@ -52,10 +52,10 @@ def test_the_table_has_a_row_for_each_and_none_of_the_agents_that_a_session_star
     kept(claude, "0c" * 16, rows=[{"type": "user", "isSidechain": True, "message": {"content": "sub"}}])
     kept(claude, "empty", steps=0)
 
-    ran = ebb("sessions", "--claude")
+    result = ebb("sessions", "--claude")
 
-    assert len(ran.text.splitlines()) == 1 + 3
-    assert THIRD in ran.text.splitlines()[1]
+    assert len(result.text.splitlines()) == 1 + 3
+    assert THIRD in result.text.splitlines()[1]
 
 
 @pytest.mark.parametrize(
@@ -115,27 +115,27 @@ def test_without_the_option_the_stores_sessions_are_first_and_then_claude_codes(
 
 
 def test_replay_accepts_them_too(ebb, claude):
-    ran = ebb("replay", "9a2b", "--policies", "default", "--no-recall", "--json", "--workers", "1")
+    result = ebb("replay", "9a2b", "--policies", "default", "--no-recall", "--json", "--workers", "1")
 
-    assert ran.code == 0, ran.err
-    assert THIRD in ran.text
+    assert result.code == 0, result.err
+    assert THIRD in result.text
 
 
 @pytest.mark.parametrize("command", [["context", "--claude"], ["replay"]])
 def test_two_sessions_that_begin_alike_are_both_named(ebb, claude, command):
-    ran = ebb(*command, "4f1c")
+    result = ebb(*command, "4f1c")
 
-    assert ran.code == 2
-    assert FIRST in ran.err
-    assert SECOND in ran.err
+    assert result.code == 2
+    assert FIRST in result.err
+    assert SECOND in result.err
 
 
 @pytest.mark.parametrize("name", ["nobody", "../../etc/passwd", "../-home-me-app/" + FIRST, "*"])
 def test_a_name_that_none_has_is_answered_with_those_there_are_and_opens_nothing(ebb, claude, name):
-    ran = ebb("context", "--claude", name)
+    result = ebb("context", "--claude", name)
 
-    assert ran.code == 2
-    assert THIRD in ran.err
+    assert result.code == 2
+    assert THIRD in result.err
 
 
 def test_an_empty_list_is_reported(ebb, tmp_path, monkeypatch):

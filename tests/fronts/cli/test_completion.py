@@ -30,10 +30,10 @@ def needs(shell):
 @pytest.fixture
 def script(ebb, tmp_path):
     def made(shell):
-        ran = ebb("completion", shell)
-        assert ran.code == 0, ran.err
+        result = ebb("completion", shell)
+        assert result.code == 0, result.err
         path = tmp_path / f"ebb.{shell}"
-        path.write_bytes(ran.out)
+        path.write_bytes(result.out)
         return path
 
     return made
@@ -100,16 +100,16 @@ def test_zsh_reads_its_script(script):
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "tcsh", "powershell"])
 def test_every_shell_gets_a_script_that_names_the_commands(script, shell):
-    told = script(shell).read_text()
+    text = script(shell).read_text()
 
-    assert all(name in told for name in ("context", "--policy", "doctor"))
+    assert all(name in text for name in ("context", "--policy", "doctor"))
 
 
 def test_a_shell_that_is_none_is_refused_with_those_that_are(ebb):
-    ran = ebb("completion", "bsh")
+    result = ebb("completion", "bsh")
 
-    assert ran.code == 2
-    assert "did you mean bash" in ran.err
+    assert result.code == 2
+    assert "did you mean bash" in result.err
 
 
 def test_ids_are_those_of_the_store_and_of_claude_code_and_nothing_that_would_break_a_line(ebb, tmp_path, monkeypatch):

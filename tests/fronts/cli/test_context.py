@@ -41,23 +41,23 @@ class TestCells:
 def test_header_grid_and_table_of_a_request(ebb, tmp_path):
     body = request(8, system="Be terse. " * 50, tools=[{"name": "Read", "input_schema": {"type": "object"}}])
 
-    ran = ebb("context", written(tmp_path / "r.json", body), "--window", "100k")
-    rows = ran.text.splitlines()
+    result = ebb("context", written(tmp_path / "r.json", body), "--window", "100k")
+    rows = result.text.splitlines()
 
-    assert ran.code == 0
+    assert result.code == 0
     assert re.search(r"claude-opus-4-5 · \d+k/100k tokens \(\d+%\)$", rows[1])
     grid = [re.match(r"  ([⛁⛶⛝] ?){10}", row) for row in rows[1:11]]
     assert all(grid)
     for name in ("System prompt", "System tools", "Messages", "  ⛁ Tool results", "Autocompact buffer", "Free space"):
-        assert re.search(rf"{name}: [\d.]+k? tokens \(\d+\.\d%\)", ran.text), name
-    assert "Context left until auto-compact: " in ran.text
+        assert re.search(rf"{name}: [\d.]+k? tokens \(\d+\.\d%\)", result.text), name
+    assert "Context left until auto-compact: " in result.text
 
 
 def test_ascii_has_no_other_character(ebb, tmp_path):
-    ran = ebb("context", written(tmp_path / "r.json", request(8)), "--ascii")
+    result = ebb("context", written(tmp_path / "r.json", request(8)), "--ascii")
 
-    assert ran.text.isascii()
-    assert "# # " in ran.text
+    assert result.text.isascii()
+    assert "# # " in result.text
 
 
 def test_the_header_of_a_recorded_session_is_what_was_billed(ebb, tmp_path):
@@ -79,10 +79,10 @@ def test_any_call_of_a_session_can_be_shown(ebb, tmp_path):
 
 @pytest.mark.parametrize("at", ["0", "10", "-1"])
 def test_a_call_that_is_not_there_is_bad_input(ebb, tmp_path, at):
-    ran = ebb("context", recorded(tmp_path / "s.jsonl", steps=9), "--at", at)
+    result = ebb("context", recorded(tmp_path / "s.jsonl", steps=9), "--at", at)
 
-    assert ran.code == 2
-    assert "9 requests" in ran.err
+    assert result.code == 2
+    assert "9 requests" in result.err
 
 
 def test_a_recorded_session_may_be_read_from_stdin(ebb, tmp_path):
@@ -97,7 +97,7 @@ def test_a_stored_session_shows_our_stubs_and_is_found_by_id_and_by_path(ebb, tm
 
     told = ebb("context", "nightly", "--json").json
 
-    assert "our stubs" in {one["name"] for one in told["messages"]}
+    assert "our stubs" in {message["name"] for message in told["messages"]}
     assert ebb("context", log, "--json").json == told
     assert ebb("context", "--json").json == told
 

@@ -14,8 +14,8 @@ from fronts.cli.terminal import run_program, stored
 @pytest.fixture
 def doctor(ebb):
     def looked(*words):
-        ran = ebb("doctor", "--json", *words)
-        return ran.code, {(one["area"], one["name"]): one for one in ran.json}
+        result = ebb("doctor", "--json", *words)
+        return result.code, {(one["area"], one["name"]): one for one in result.json}
 
     return looked
 

@@ -14,10 +14,10 @@ from fronts.cli.terminal import PRESSED, recorded, request, run_program, written
 def test_a_request_that_fits_is_written_byte_for_byte(ebb, tmp_path):
     path = written(tmp_path / "r.json", request(2), indent=3)
 
-    ran = ebb("fit", path)
+    result = ebb("fit", path)
 
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out == path.read_bytes()
+    assert (result.code, result.err) == (0, "")
+    assert result.out == path.read_bytes()
 
 
 @pytest.mark.parametrize("file", [[], ["-"]])
@@ -36,31 +36,31 @@ def test_the_real_program_in_a_pipe():
 
 
 def test_a_request_that_does_not_fit_is_made_to_fit(ebb, tmp_path):
-    ran = ebb("fit", written(tmp_path / "r.json", request()), *PRESSED)
+    result = ebb("fit", written(tmp_path / "r.json", request()), *PRESSED)
 
-    assert ran.code == 0
-    assert len(ran.out) < 90_000
-    assert ran.json["messages"][0]["content"] == "fix the gauge"
+    assert result.code == 0
+    assert len(result.out) < 90_000
+    assert result.json["messages"][0]["content"] == "fix the gauge"
 
 
 def test_a_request_that_cannot_fit_is_exit_code_3_and_says_what_it_consists_of(ebb, tmp_path):
     huge = {"model": "claude-opus-4-5", "max_tokens": 10, "system": "word " * 9000, "messages": request(1)["messages"]}
 
-    ran = ebb("fit", written(tmp_path / "r.json", huge), "--window", "4k")
+    result = ebb("fit", written(tmp_path / "r.json", huge), "--window", "4k")
 
-    assert (ran.code, ran.out) == (3, b"")
-    assert "system" in ran.err
+    assert (result.code, result.out) == (3, b"")
+    assert "system" in result.err
 
 
 def test_when_nothing_can_be_saved_a_request_that_is_too_large_is_not_printed(ebb, tmp_path):
     path = written(tmp_path / "r.json", request())
     in_the_way = tmp_path / "projects" / "_" / "busy.lock"
     in_the_way.mkdir(parents=True)
-    ran = ebb("fit", path, *PRESSED, "--session", "busy")
+    result = ebb("fit", path, *PRESSED, "--session", "busy")
     in_the_way.rmdir()
 
-    assert (ran.code, ran.out) == (1, b"")
-    assert "nothing could be removed" in ran.err
+    assert (result.code, result.out) == (1, b"")
+    assert "nothing could be removed" in result.err
     assert ebb("fit", path, *PRESSED, "--session", "busy").code == 0
 
 
@@ -102,34 +102,38 @@ def test_a_count_that_is_an_upper_bound_is_called_one(ebb, tmp_path):
 
 
 def test_explain_as_json_is_the_report(ebb, tmp_path):
-    ran = ebb("fit", written(tmp_path / "r.json", request()), *PRESSED, "--explain", "--json")
+    result = ebb("fit", written(tmp_path / "r.json", request()), *PRESSED, "--explain", "--json")
 
-    report = json.loads(ran.err)
+    report = json.loads(result.err)
     assert report["tokens_before"] > report["tokens_after"]
     assert {"by", "reason", "saved"} <= report["edits"][0].keys()
 
 
 def test_the_last_request_of_a_recorded_session_is_fitted(ebb, tmp_path):
-    ran = ebb("fit", recorded(tmp_path / "s.jsonl", steps=3))
+    result = ebb("fit", recorded(tmp_path / "s.jsonl", steps=3))
 
-    assert ran.code == 0
-    assert "the last of its 3 requests" in ran.err
-    assert len(ran.json["messages"]) == 5
+    assert result.code == 0
+    assert "the last of its 3 requests" in result.err
+    assert len(result.json["messages"]) == 5
 
 
 def test_the_packaged_example_session_can_be_tried(ebb):
-    ran = ebb("fit", "--example", "--window", "60k")
+    result = ebb("fit", "--example", "--window", "60k")
 
-    assert ran.code == 0
-    assert ran.json["messages"]
+    assert result.code == 0
+    assert result.json["messages"]
 
 
 class TestSession:
     def test_with_a_session_stubs_name_the_file_that_holds_the_original(self, ebb, tmp_path):
         body = request()
-        ran = ebb("fit", written(tmp_path / "r.json", body), *PRESSED, "--session", "s", "--store", tmp_path / "kept")
+        result = ebb(
+            "fit", written(tmp_path / "r.json", body), *PRESSED, "--session", "s", "--store", tmp_path / "kept"
+        )
 
-        blocks = [block for one in ran.json["messages"] for block in one["content"] if isinstance(block, dict)]
+        blocks = [
+            block for message in result.json["messages"] for block in message["content"] if isinstance(block, dict)
+        ]
         stubs = [(b, parse(b["content"])) for b in blocks if b["type"] == "tool_result" and parse(b["content"])]
         block, stub = stubs[0]
         originals = {b["tool_use_id"]: b["content"] for m in body["messages"] for b in m["content"] if "content" in b}
@@ -156,10 +160,10 @@ class TestSession:
         assert [one.name for one in tmp_path.iterdir()] == ["r.json"]
 
     def test_a_store_without_a_session_is_refused(self, ebb, tmp_path):
-        ran = ebb("fit", written(tmp_path / "r.json", request(1)), "--store", tmp_path / "kept")
+        result = ebb("fit", written(tmp_path / "r.json", request(1)), "--store", tmp_path / "kept")
 
-        assert ran.code == 2
-        assert "--session" in ran.err
+        assert result.code == 2
+        assert "--session" in result.err
 
 
 class TestLargeInput:
@@ -172,20 +176,20 @@ class TestLargeInput:
             body["messages"] += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}]
         path = written(tmp_path / "big.json", body)
 
-        ran = ebb("fit", path)
+        result = ebb("fit", path)
 
         assert path.stat().st_size > 10_000_000
-        assert ran.code == 0
-        assert len(ran.out) < 1_000_000
+        assert result.code == 0
+        assert len(result.out) < 1_000_000
 
     def test_a_body_over_the_limit_is_refused_unread(self, ebb, tmp_path):
         path = written(tmp_path / "r.json", request(3))
 
-        ran = ebb("fit", path, "--max-bytes", "1k")
+        result = ebb("fit", path, "--max-bytes", "1k")
 
-        assert (ran.code, ran.out) == (2, b"")
-        assert "1.0 KB" in ran.err
-        assert "--max-bytes" in ran.err
+        assert (result.code, result.out) == (2, b"")
+        assert "1.0 KB" in result.err
+        assert "--max-bytes" in result.err
 
     def test_a_small_file_that_unpacks_to_a_large_one_is_refused(self, ebb, tmp_path):
         import gzip
@@ -200,9 +204,9 @@ class TestLargeInput:
 def test_when_a_session_cannot_be_written_the_disk_is_named(ebb, tmp_path):
     fits, large = (written(tmp_path / f"{n}.json", request(n)) for n in (2, 24))
 
-    kept = ebb("fit", fits, "--session", "s", "--store", "/proc/nope")
+    result = ebb("fit", fits, "--session", "s", "--store", "/proc/nope")
     refused = ebb("fit", large, *PRESSED, "--session", "s", "--store", "/proc/nope")
 
-    assert (kept.code, kept.out) == (0, fits.read_bytes())
+    assert (result.code, result.out) == (0, fits.read_bytes())
     assert (refused.code, refused.out) == (1, b"")
-    assert all("/proc/nope cannot be written to: " in ran.err for ran in (kept, refused))
+    assert all("/proc/nope cannot be written to: " in ran.err for ran in (result, refused))

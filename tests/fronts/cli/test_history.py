@@ -50,7 +50,7 @@ class TestExplain:
         edits = ebb("explain", path, *pressed, "--json").json[0]["batches"][0]["edits"]
         report = json.loads(ebb("fit", path, *pressed, "--explain", "--json").err)
 
-        assert [(one["by"], one["first"]) for one in edits] == [(one["by"], one["first"]) for one in report["edits"]]
+        assert [(edit["by"], edit["first"]) for edit in edits] == [(one["by"], one["first"]) for one in report["edits"]]
         assert not any(one["kept"] for one in edits)
 
     def test_dollars_follow_the_table_or_the_given_price(self, ebb, tmp_path):
@@ -58,13 +58,13 @@ class TestExplain:
         stored(tmp_path)
 
         by_table = ebb("explain", "nightly", "--json").json[0]["savings"]
-        told = ebb("explain", "nightly", "--price", "7", "--json").json[0]["savings"]
+        savings = ebb("explain", "nightly", "--price", "7", "--json").json[0]["savings"]
         other = ebb("explain", "nightly", "--price", "claude-haiku-4-5", "--json").json[0]["savings"]
 
         assert by_table["prices"].startswith("prices of anthropic claude-")
-        assert told["saved_usd"] == pytest.approx(told["saved"] * 7 / 1e6, abs=1e-5)
-        assert by_table["saved_usd"] == pytest.approx(told["saved"] * 5 / 1e6, abs=1e-5), "Opus 4.5 costs 5 dollars"
-        assert other["saved_usd"] == pytest.approx(told["saved"] * 1 / 1e6, abs=1e-5)
+        assert savings["saved_usd"] == pytest.approx(savings["saved"] * 7 / 1e6, abs=1e-5)
+        assert by_table["saved_usd"] == pytest.approx(savings["saved"] * 5 / 1e6, abs=1e-5), "Opus 4.5 costs 5 dollars"
+        assert other["saved_usd"] == pytest.approx(savings["saved"] * 1 / 1e6, abs=1e-5)
         assert "no price is known for whatever" in ebb("explain", "nightly", "--price", "whatever").err
         assert re.search(r"saved -?[\d.]+k? \(-?\$\d", ebb("explain", "nightly").text)
 
@@ -93,22 +93,22 @@ class TestExplain:
     def test_requests_that_did_not_fit_are_reported_and_the_replay_continues(self, ebb, tmp_path):
         path = recorded(tmp_path / "s.jsonl", steps=4)
 
-        ran = ebb("explain", path, "--window", "50", "--json")
+        result = ebb("explain", path, "--window", "50", "--json")
 
-        assert ran.code == 0
-        assert ran.json[0]["refusals"]
+        assert result.code == 0
+        assert result.json[0]["refusals"]
 
 
 class TestWhy:
     def test_the_edit_the_reason_and_how_to_read_it_back(self, ebb, tmp_path):
         stored(tmp_path)
 
-        ran = ebb("why", LINES + "0", "nightly")
+        result = ebb("why", LINES + "0", "nightly")
 
-        assert "result of Read (src/f0.py) (message 2) was removed" in ran.text
-        assert "clear_results" in ran.text
-        assert "ebb show nightly --handle t0.txt" in ran.text
-        assert re.search(r"ebb undo nightly p\d+", ran.text)
+        assert "result of Read (src/f0.py) (message 2) was removed" in result.text
+        assert "clear_results" in result.text
+        assert "ebb show nightly --handle t0.txt" in result.text
+        assert re.search(r"ebb undo nightly p\d+", result.text)
 
     def test_every_printed_recovery_command_works(self, ebb, tmp_path):
         messages = stored(tmp_path)
@@ -130,29 +130,29 @@ class TestWhy:
         by_path = ebb("why", LINES + "0", log, "--json").json
 
         for way in [*elsewhere["taken_out"][0]["back"], *by_path["taken_out"][0]["back"]]:
-            ran = ebb(*shlex.split(way)[1:])
-            assert ran.code == 0, ran.err
-            assert " undo " in way or original in ran.text
+            result = ebb(*shlex.split(way)[1:])
+            assert result.code == 0, result.err
+            assert " undo " in way or original in result.text
 
     def test_text_the_model_still_sees_is_reported_as_present(self, ebb, tmp_path):
         stored(tmp_path, steps=3)
 
-        ran = ebb("why", "FIX THE gauge")
+        result = ebb("why", "FIX THE gauge")
 
-        assert ran.text.startswith("The model still sees it: message 0 of nightly, user text")
+        assert result.text.startswith("The model still sees it: message 0 of nightly, user text")
 
     def test_text_that_was_never_in_the_conversation_is_reported(self, ebb, tmp_path):
         stored(tmp_path, steps=3)
 
-        ran = ebb("why", "unheard of")
+        result = ebb("why", "unheard of")
 
-        assert ran.code == 0
-        assert "never in the conversation" in ran.text
+        assert result.code == 0
+        assert "never in the conversation" in result.text
 
     def test_a_recorded_file_can_be_searched(self, ebb, tmp_path):
-        ran = ebb("why", LINES + "0", recorded(tmp_path / "s.jsonl"), *PRESSED)
+        result = ebb("why", LINES + "0", recorded(tmp_path / "s.jsonl"), *PRESSED)
 
-        assert "was removed" in ran.text
+        assert "was removed" in result.text
 
     def test_an_empty_question_is_refused(self, ebb):
         assert ebb("why", " ").code == 2
@@ -162,10 +162,10 @@ class TestShow:
     def test_stubs_are_marked_with_their_edit(self, ebb, tmp_path):
         stored(tmp_path)
 
-        ran = ebb("show", "nightly")
+        result = ebb("show", "nightly")
 
-        assert re.search(r"^result of Read · \d+ tokens · ~ by clear_results: ", ran.text, re.MULTILINE)
-        assert "the gauge is fixed" in ran.text
+        assert re.search(r"^result of Read · \d+ tokens · ~ by clear_results: ", result.text, re.MULTILINE)
+        assert "the gauge is fixed" in result.text
 
     def test_raw_shows_the_originals(self, ebb, tmp_path):
         messages = stored(tmp_path)
@@ -217,9 +217,9 @@ class TestShow:
     def test_an_unknown_handle_is_refused(self, ebb, tmp_path, handle):
         stored(tmp_path, steps=20)
 
-        ran = ebb("show", "nightly", f"--handle={handle}")
+        result = ebb("show", "nightly", f"--handle={handle}")
 
-        assert (ran.code, ran.out) == (2, b"")
+        assert (result.code, result.out) == (2, b"")
 
     def test_another_programs_session_in_the_store_is_shown(self, ebb, tmp_path):
         place = tmp_path / "projects" / "-home-me-app"
@@ -234,10 +234,10 @@ class TestDiff:
         stored(tmp_path)
         batch = ebb("explain", "nightly", "--json").json[0]["batches"][0]
 
-        ran = ebb("diff", "nightly", "--edit", batch["id"])
+        result = ebb("diff", "nightly", "--edit", batch["id"])
 
-        assert ran.text.count("\n+[ebb: result of Read, ") == len(batch["edits"])
-        assert "\n-" + LINES in ran.text
+        assert result.text.count("\n+[ebb: result of Read, ") == len(batch["edits"])
+        assert "\n-" + LINES in result.text
 
     def test_an_edit_is_found_by_the_beginning_of_its_id(self, ebb, tmp_path):
         messages = stored(tmp_path)
@@ -291,9 +291,9 @@ class TestHostileText:
         assert "\\x1b" in bare
 
     def test_the_report_of_fit_lets_no_control_characters_through(self, ebb, home):
-        ran = ebb("fit", "r.json", *PRESSED, "--explain")
+        result = ebb("fit", "r.json", *PRESSED, "--explain")
 
-        assert not set(ran.err) & set("\x1b\x07\x9b\u202e\u2069\u200b\x00")
+        assert not set(result.err) & set("\x1b\x07\x9b\u202e\u2069\u200b\x00")
 
     def test_json_is_plain_ascii(self, ebb, home):
         ebb("fit", "r.json", *PRESSED, "--session", "s")

@@ -20,34 +20,34 @@ def refused(store, *, window=200_000):
 def test_it_is_shown_with_its_day_and_the_command_that_forgets_it(ebb, tmp_path):
     refused(tmp_path)
 
-    shown = ebb("context", "nightly", "--store", str(tmp_path))
-    told = json.loads(ebb("context", "nightly", "--store", str(tmp_path), "--json").text)
+    result = ebb("context", "nightly", "--store", str(tmp_path))
+    data = json.loads(ebb("context", "nightly", "--store", str(tmp_path), "--json").text)
     report = ebb("report", "nightly", "--store", str(tmp_path))
 
     sentence = "window 30k, learned from the provider's refusal on 2025-06-15"
-    assert sentence in shown.text
-    assert "ebb undo SESSION --window" in shown.err
-    assert told["window"] == 30_000
-    assert told["window_learned"].startswith("2025-06-15")
+    assert sentence in result.text
+    assert "ebb undo SESSION --window" in result.err
+    assert data["window"] == 30_000
+    assert data["window_learned"].startswith("2025-06-15")
     assert sentence in report.text
 
 
 def test_a_window_that_was_set_is_not_called_learned(ebb, tmp_path):
     refused(tmp_path)
 
-    shown = ebb("context", "nightly", "--store", str(tmp_path), "--window", "100k")
+    result = ebb("context", "nightly", "--store", str(tmp_path), "--window", "100k")
 
-    assert "learned" not in shown.text
+    assert "learned" not in result.text
 
 
 def test_a_person_can_forget_the_window_and_the_edits_stay(ebb, tmp_path):
     context = refused(tmp_path)
     edits = context.edits()
 
-    ran = ebb("undo", "nightly", "--window", "--store", str(tmp_path), "--json")
+    result = ebb("undo", "nightly", "--window", "--store", str(tmp_path), "--json")
     again = ebb("undo", "nightly", "--window", "--store", str(tmp_path))
 
-    assert json.loads(ran.text) == {"forgotten": {"claude-opus-4-5": 30_000}}
+    assert json.loads(result.text) == {"forgotten": {"claude-opus-4-5": 30_000}}
     assert "no window was learned" in again.err
     assert context.edits() == edits
     assert context.prepare(body(TALK[:45])).report.window == 200_000

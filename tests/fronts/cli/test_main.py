@@ -19,20 +19,20 @@ COMMANDS = [
 
 
 def test_alone_it_prints_an_overview_that_names_every_command(ebb):
-    ran = ebb()
+    result = ebb()
 
-    assert ran.code == 0
-    assert all(re.search(rf"^  {name} ", ran.text, re.MULTILINE) for name in COMMANDS)
+    assert result.code == 0
+    assert all(re.search(rf"^  {name} ", result.text, re.MULTILINE) for name in COMMANDS)
 
 
 def test_the_overview_groups_every_command_there_is_and_begins_with_three_lines_to_paste(ebb):
-    ran = ebb()
-    tries = re.findall(r"^  (ebb .+?)  ", ran.text.partition("Try it")[2].partition("\n\n")[0], re.MULTILINE)
+    result = ebb()
+    tries = re.findall(r"^  (ebb .+?)  ", result.text.partition("Try it")[2].partition("\n\n")[0], re.MULTILINE)
 
     assert len(tries) == 3
     assert all(command_line().parse_args(shlex.split(line)[1:]) for line in tries)
     assert {name for group in GROUPS.values() for name in group} == set(command_briefs())
-    assert all(re.search(rf"^  {name} ", ran.text, re.MULTILINE) for name in command_briefs())
+    assert all(re.search(rf"^  {name} ", result.text, re.MULTILINE) for name in command_briefs())
 
 
 def test_the_overview_has_colour_on_a_terminal_and_none_in_a_pipe(ebb):
@@ -72,16 +72,16 @@ def test_help_of_other_fronts_lists_exit_codes_too(name):
 def test_help_lists_the_exit_code_of_a_request_that_cannot_fit(ebb, tmp_path, words):
     path = written(tmp_path / "r.json", {"messages": [{"role": "user", "content": "word " * 9_000}]})
 
-    ran = ebb(*words, path, "--window", "2k")
+    result = ebb(*words, path, "--window", "2k")
 
-    assert ran.code in codes(words[0])
-    assert (ran.code == 3) == (words[0] != "context")
+    assert result.code in codes(words[0])
+    assert (result.code == 3) == (words[0] != "context")
 
 
 def test_options_are_grouped(ebb):
-    told = ebb("context", "--help").text
+    text = ebb("context", "--help").text
 
-    assert all(f"\n{title}:\n" in told for title in ("input", "engine", "store", "output"))
+    assert all(f"\n{title}:\n" in text for title in ("input", "engine", "store", "output"))
 
 
 @pytest.mark.parametrize(
@@ -95,21 +95,21 @@ def test_options_are_grouped(ebb):
     ],
 )
 def test_a_near_miss_is_answered_with_the_right_name(ebb, words, said):
-    ran = ebb(*words)
+    result = ebb(*words)
 
-    assert ran.code == 2
-    assert said in ran.err
-    assert "usage:" not in ran.err
+    assert result.code == 2
+    assert said in result.err
+    assert "usage:" not in result.err
 
 
 @pytest.mark.parametrize("words", [("explain", "--model"), ("context", "--token"), ("frobnicate",)])
 def test_an_unknown_name_is_answered_without_a_guess(ebb, words):
     """`--` is no likeness: `--model` is not nearly `--help`."""
-    ran = ebb(*words)
+    result = ebb(*words)
 
-    assert ran.code == 2
-    assert f"{words[-1]}" in ran.err
-    assert "did you mean" not in ran.err
+    assert result.code == 2
+    assert f"{words[-1]}" in result.err
+    assert "did you mean" not in result.err
 
 
 @pytest.mark.parametrize(
@@ -128,12 +128,12 @@ def test_an_unknown_name_is_answered_without_a_guess(ebb, words):
     ],
 )
 def test_commands_of_other_fronts_refuse_in_the_same_two_lines(ebb, words, said):
-    ran = ebb(*words)
+    result = ebb(*words)
 
-    assert ran.code == 2
-    assert ran.err.splitlines() == [f"ebb {words[0]}: error: {ran.err.partition('error: ')[2].splitlines()[0]}",
+    assert result.code == 2
+    assert result.err.splitlines() == [f"ebb {words[0]}: error: {result.err.partition('error: ')[2].splitlines()[0]}",
                                     f"'ebb {words[0]} --help' explains it"]  # fmt: skip
-    assert said in ran.err
+    assert said in result.err
 
 
 def test_python_runs_the_package_as_it_runs_the_command_with_its_exit_code():
@@ -158,12 +158,12 @@ def test_the_version_is_the_packages():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches_with_examples_that_parse(ebb, name):
     """An example in a help text names only options that exist."""
-    ran = ebb(name, "--help")
+    result = ebb(name, "--help")
     examples = re.findall(
-        r"^  (?:cat \S+ \| |source <\()?ebb ((?:(?!  )[^|>)\n])+)", ran.text.partition("examples:")[2], re.M
+        r"^  (?:cat \S+ \| |source <\()?ebb ((?:(?!  )[^|>)\n])+)", result.text.partition("examples:")[2], re.M
     )
 
-    assert ran.code == 0
+    assert result.code == 0
     assert len(examples) >= 2
     for words in examples:
         assert command_line().parse_args(shlex.split(words)).command == name
@@ -173,28 +173,28 @@ def test_help_teaches_with_examples_that_parse(ebb, name):
     "words", [["nonsense"], ["fit", "--nonsense"], ["gc", "--older-than", "soon"], ["explain", "x", "--price", "nan"]]
 )
 def test_wrong_arguments_are_bad_input(ebb, words):
-    ran = ebb(*words)
+    result = ebb(*words)
 
-    assert ran.code == 2
-    assert ran.out == b""
-    assert "error" in ran.err
+    assert result.code == 2
+    assert result.out == b""
+    assert "error" in result.err
 
 
 @pytest.mark.parametrize("words", [["--window", "many"], ["--policy", "nobody"]])
 def test_a_wrong_setting_is_refused_with_what_would_be_right(ebb, tmp_path, words):
-    ran = ebb("fit", written(tmp_path / "r.json", request(1)), *words)
+    result = ebb("fit", written(tmp_path / "r.json", request(1)), *words)
 
-    assert ran.code == 2
-    assert ran.out == b""
-    assert words[1] in ran.err
+    assert result.code == 2
+    assert result.out == b""
+    assert words[1] in result.err
 
 
 def test_arguments_may_follow_options(ebb, tmp_path):
     stored(tmp_path / "agents")
 
-    told = ebb("why", "line 3", "--store", "agents", "nightly")
+    result = ebb("why", "line 3", "--store", "agents", "nightly")
 
-    assert (told.code, told.out) == (0, ebb("why", "line 3", "nightly", "--store", "agents").out)
+    assert (result.code, result.out) == (0, ebb("why", "line 3", "nightly", "--store", "agents").out)
     assert ebb("undo", "--store", "agents", "nightly", "--json", "p99").code == 2
     assert "unexpected argument" in ebb("why", "line 3", "--store", "agents", "nightly", "--json", "more").err
     assert "no option --nightly" in ebb("why", "line 3", "--store", "agents", "--nightly").err
@@ -216,11 +216,11 @@ def test_the_example_can_be_shown_in_every_way(ebb, words):
 def test_a_file_that_is_not_there_is_bad_input_and_says_what_is(ebb, tmp_path):
     stored(tmp_path, steps=2)
 
-    ran = ebb("explain", "nowhere.json")
+    result = ebb("explain", "nowhere.json")
 
-    assert ran.code == 2
-    assert "nowhere.json" in ran.err
-    assert "nightly" in ran.err
+    assert result.code == 2
+    assert "nowhere.json" in result.err
+    assert "nightly" in result.err
 
 
 def test_a_reader_that_closes_the_pipe_is_no_error():
@@ -260,10 +260,10 @@ def test_ctrl_c_ends_quietly_with_130(monkeypatch, capsys):
 def test_a_store_that_cannot_be_read_is_not_the_users_fault(ebb, tmp_path):
     (tmp_path / "projects").write_text("a file where a folder should be")
 
-    ran = ebb("sessions")
+    result = ebb("sessions")
 
-    assert (ran.code, ran.out) == (1, b"")
-    assert ran.err.count("\n") == 1
+    assert (result.code, result.out) == (1, b"")
+    assert result.err.count("\n") == 1
 
 
 def test_main_returns_a_code_and_never_exits():

@@ -20,8 +20,8 @@ def talk(home, session, *texts, project=""):
 def test_a_hit_shows_its_source_and_how_to_read_all_of_it(ebb):
     stored(ebb.home)
 
-    ran = ebb("recall", "src/f3.py", "--session", "nightly", "--json")
-    hit = next(hit for hit in ran.json["hits"] if hit["kind"] == "result")
+    result = ebb("recall", "src/f3.py", "--session", "nightly", "--json")
+    hit = next(hit for hit in result.json["hits"] if hit["kind"] == "result")
 
     assert (hit["name"], hit["path"], hit["message"], hit["line"]) == ("Read", "src/f3.py", 8, 1)
     assert hit["file"].endswith("tool-results/t3.txt")
@@ -33,23 +33,23 @@ def test_a_hit_shows_its_source_and_how_to_read_all_of_it(ebb):
 def test_the_printed_command_reads_the_full_text_wherever_the_session_is(ebb):
     stored(ebb.home / "agents", project="/src/app")
 
-    told = ebb("recall", "src/f3.py", "--store", "agents", "--project", "/src/app")
-    ran = ebb(*shlex.split(told.err.partition("full texts: ebb ")[2]))
+    result = ebb("recall", "src/f3.py", "--store", "agents", "--project", "/src/app")
+    ran = ebb(*shlex.split(result.err.partition("full texts: ebb ")[2]))
 
     assert (ran.code, "src/f3.py" in ran.text) == (0, True)
 
 
 def test_a_handle_gives_the_exact_text_in_pages(ebb):
     messages = stored(ebb.home)
-    whole = messages[8]["content"][0]["content"]
+    content = messages[8]["content"][0]["content"]
 
     first = ebb("recall", "--read", "t3.txt", "--end", "100")
     rest = ebb("recall", "--read", "t3.txt", "--start", "100", "--end", "999999", "--raw")
 
-    assert (first.text, first.code) == (whole[:100], 0)
+    assert (first.text, first.code) == (content[:100], 0)
     assert "characters 0 to 100 of" in first.err
     assert "--start 100" in first.err
-    assert rest.text == whole[100:]
+    assert rest.text == content[100:]
     assert ebb("recall", "--read", "t3.txt", "--json").json["next"] is None
 
 
@@ -97,10 +97,10 @@ def test_a_terminal_is_not_moved_by_what_was_recorded(ebb):
         ("recall", "needle"),
         ("recall", "--read", ebb("recall", "needle", "--json").json["hits"][0]["handle"]),
     ):
-        seen = ebb.on_a_terminal(*args).text
-        assert "\\x1b[2J" in seen
-        assert "\x1b[2J" not in seen
-        assert "\u202e" not in seen
+        text = ebb.on_a_terminal(*args).text
+        assert "\\x1b[2J" in text
+        assert "\x1b[2J" not in text
+        assert "\u202e" not in text
 
 
 def test_across_shows_the_session_of_each_hit(ebb):
@@ -108,11 +108,11 @@ def test_across_shows_the_session_of_each_hit(ebb):
     talk(ebb.home, "two", "alpha second", project="/p")
     talk(ebb.home, "three", "alpha third", project="/q")
 
-    ran = ebb("recall", "alpha", "--session", "one", "--across")
+    result = ebb("recall", "alpha", "--session", "one", "--across")
 
-    assert "session one" in ran.text
-    assert "session two" in ran.text
-    assert "third" not in ran.text
+    assert "session one" in result.text
+    assert "session two" in result.text
+    assert "third" not in result.text
     assert "session" not in ebb("recall", "alpha", "--session", "one").text
 
 
@@ -144,19 +144,19 @@ def test_the_limit_is_kept(ebb):
 def test_an_impossible_request_is_reported_with_code_2(ebb, args, why):
     talk(ebb.home, "s", "alpha")
 
-    ran = ebb("recall", *args)
+    result = ebb("recall", *args)
 
-    assert (ran.code, ran.out) == (2, b"")
-    assert why in ran.err
+    assert (result.code, result.out) == (2, b"")
+    assert why in result.err
 
 
 def test_an_empty_result_is_reported_on_stderr(ebb):
     talk(ebb.home, "s", "alpha")
 
-    ran = ebb("recall", "zebra")
+    result = ebb("recall", "zebra")
 
-    assert (ran.code, ran.out) == (0, b"")
-    assert "nothing" in ran.err
+    assert (result.code, result.out) == (0, b"")
+    assert "nothing" in result.err
 
 
 def test_the_index_is_at_the_root_and_is_private(ebb):

@@ -19,16 +19,16 @@ def file(request, data):
 
 @pytest.mark.data
 def test_the_window_of_any_recorded_session_can_be_shown(ebb, file):
-    told = ebb("context", file, "--json")
+    result = ebb("context", file, "--json")
 
-    assert told.code == 0, told.err
-    assert told.json["tokens"] > 0
-    assert len(told.json["cells"]) == 100
+    assert result.code == 0, result.err
+    assert result.json["tokens"] > 0
+    assert len(result.json["cells"]) == 100
 
 
 @pytest.mark.data
 def test_any_recorded_session_can_be_explained(ebb, file):
-    told = ebb("explain", file, "--window", "16k", "--json")
+    result = ebb("explain", file, "--window", "16k", "--json")
 
-    assert told.code == 0, told.err
-    assert sum(history["requests"] + len(history["refusals"]) for history in told.json) > 0
+    assert result.code == 0, result.err
+    assert sum(history["requests"] + len(history["refusals"]) for history in result.json) > 0

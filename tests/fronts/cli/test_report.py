@@ -21,8 +21,8 @@ SECRET = "ghp_" + "a1B2" * 10
 
 def page_of(ebb, tmp_path, *args):
     out = tmp_path / "page.html"
-    ran = ebb("report", *args, "--html", out)
-    assert ran.code == 0, ran.err
+    result = ebb("report", *args, "--html", out)
+    assert result.code == 0, result.err
     return out.read_text(encoding="utf-8")
 
 
@@ -70,9 +70,9 @@ class TestFigures:
         assert "Nothing was removed" in page_of(ebb, tmp_path, "nightly")
 
     def test_the_example_needs_no_file(self, ebb):
-        ran = ebb("report", "--example", "--window", "60k", "--price", "3", "--json")
+        result = ebb("report", "--example", "--window", "60k", "--price", "3", "--json")
 
-        assert ran.json[0]["savings"]["saved_usd"] > 0
+        assert result.json[0]["savings"]["saved_usd"] > 0
 
 
 class TestCsv:
@@ -148,10 +148,10 @@ class TestPage:
 
     def test_a_report_that_cannot_be_written_is_reported(self, ebb, tmp_path):
         stored(tmp_path)
-        ran = ebb("report", "nightly", "--html", tmp_path / "no" / "page.html")
+        result = ebb("report", "nightly", "--html", tmp_path / "no" / "page.html")
 
-        assert ran.code == 2
-        assert "cannot be written" in ran.err
+        assert result.code == 2
+        assert "cannot be written" in result.err
 
     @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
     def test_a_browser_shows_it_on_a_phone_without_complaint(self, ebb, tmp_path):

@@ -40,20 +40,20 @@ class TestSessions:
         assert [one["session"] for one in ebb("sessions", "--project", "/b", "--json").json] == ["two"]
 
     def test_an_empty_store_is_no_error(self, ebb):
-        ran = ebb("sessions")
+        result = ebb("sessions")
 
-        assert (ran.code, ran.out) == (0, b"")
-        assert "no sessions" in ran.err
+        assert (result.code, result.out) == (0, b"")
+        assert "no sessions" in result.err
 
     def test_a_session_is_found_by_the_beginning_of_its_id_unless_two_begin_so(self, ebb, tmp_path):
         stored(tmp_path, "alpha-1", steps=1)
         stored(tmp_path, "alpha-2", steps=1)
 
         assert ebb("show", "alpha-1").code == 0
-        ran = ebb("show", "alpha")
-        assert ran.code == 2
-        assert "alpha-1" in ran.err
-        assert "alpha-2" in ran.err
+        result = ebb("show", "alpha")
+        assert result.code == 2
+        assert "alpha-1" in result.err
+        assert "alpha-2" in result.err
 
     def test_two_projects_may_have_sessions_of_the_same_name(self, ebb, tmp_path):
         stored(tmp_path, "s", project="/a", steps=1)
@@ -83,28 +83,28 @@ class TestUndo:
         stored(tmp_path)
         first = ebb("explain", "nightly", "--json").json[0]["batches"][0]["id"]
 
-        ran = ebb("undo", "nightly", first)
+        result = ebb("undo", "nightly", first)
 
-        assert f"{first} is undone" in ran.text
-        assert "result of Read (src/f0.py)" in ran.text
+        assert f"{first} is undone" in result.text
+        assert "result of Read (src/f0.py)" in result.text
         assert ebb("explain", "nightly", "--json").json[0]["batches"][0]["undone"]
 
     def test_a_batch_that_is_not_there_is_bad_input(self, ebb, tmp_path):
         stored(tmp_path)
 
-        ran = ebb("undo", "nightly", "p999")
+        result = ebb("undo", "nightly", "p999")
 
-        assert ran.code == 2
-        assert "p999" in ran.err
+        assert result.code == 2
+        assert "p999" in result.err
 
     @pytest.mark.parametrize("word", ["undo", "redo"])
     def test_nothing_to_do_is_done(self, ebb, tmp_path, word):
         stored(tmp_path, steps=1)
 
-        ran = ebb(word, "nightly")
+        result = ebb(word, "nightly")
 
-        assert ran.code == 0
-        assert f"nothing to {word}" in ran.err
+        assert result.code == 0
+        assert f"nothing to {word}" in result.err
 
     def test_a_session_of_a_project_is_undone_in_place(self, ebb, tmp_path):
         stored(tmp_path, project="/home/me/app")
@@ -122,10 +122,10 @@ class TestUndo:
         lock.unlink()
         lock.mkdir()
 
-        ran = ebb(word, "nightly")
+        result = ebb(word, "nightly")
 
-        assert (ran.code, ran.out) == (1, b"")
-        assert "nightly" in ran.err
+        assert (result.code, result.out) == (1, b"")
+        assert "nightly" in result.err
 
 
 class TestVerify:
@@ -143,32 +143,32 @@ class TestVerify:
         log = tmp_path / "projects" / "_" / "nightly.jsonl"
         log.write_bytes(log.read_bytes().replace(b"fix the gauge", b"fix the gauze", 1))
 
-        ran = ebb("verify", "nightly")
+        result = ebb("verify", "nightly")
 
-        assert ran.code == 1
-        assert re.search(r"line \d+ is altered", ran.text)
+        assert result.code == 1
+        assert re.search(r"line \d+ is altered", result.text)
 
     def test_a_changed_result_is_found(self, ebb, tmp_path):
         stored(tmp_path)
         (tmp_path / "projects" / "_" / "nightly" / "tool-results" / "t0.txt").write_text("other")
 
-        ran = ebb("verify", "--all")
+        result = ebb("verify", "--all")
 
-        assert ran.code == 1
-        assert "t0.txt" in ran.text
+        assert result.code == 1
+        assert "t0.txt" in result.text
 
     def test_a_plan_that_differs_when_repeated_is_found(self, ebb, tmp_path):
         """Records of a plan made under another window, rewritten with sound checksums."""
         stored(tmp_path)
         store = open_store(tmp_path)
         records = store.peek("nightly").read().records
-        forged = [{**one, "window": 9_000} if one.get("kind") == "plan" else one for one in records]
+        forged = [{**record, "window": 9_000} if record.get("kind") == "plan" else record for record in records]
         store.open("forged", now=time.time()).commit(forged, at=time.time())
 
-        ran = ebb("verify", "forged", "--replan")
+        result = ebb("verify", "forged", "--replan")
 
-        assert ran.code == 1
-        assert "is different now" in ran.text
+        assert result.code == 1
+        assert "is different now" in result.text
 
     def test_one_session_or_all_but_not_both(self, ebb, tmp_path):
         assert ebb("verify", "nightly", "--all").code == 2
@@ -186,10 +186,10 @@ class TestCollect:
         return tmp_path
 
     def test_a_dry_run_reports_and_removes_nothing(self, ebb, old):
-        ran = ebb("gc", "--older-than", "30d", "--dry-run")
+        result = ebb("gc", "--older-than", "30d", "--dry-run")
 
-        assert "old.jsonl" in ran.text
-        assert "would be deleted" in ran.err
+        assert "old.jsonl" in result.text
+        assert "would be deleted" in result.err
         assert len(ebb("sessions", "--json").json) == 2
 
     def test_older_sessions_are_removed(self, ebb, old):
@@ -223,18 +223,18 @@ class TestExport:
 
     @pytest.mark.parametrize("form", ["jsonl", "anthropic", "markdown"])
     def test_secrets_are_masked_in_every_format_and_counted(self, ebb, talk, form):
-        ran = ebb("export", "talk", "--format", form)
+        result = ebb("export", "talk", "--format", form)
 
-        assert SECRET not in ran.text
-        assert "hunter22" not in ran.text
-        assert "[redacted: github-token]" in ran.text
-        assert "1 github-token" in ran.err
+        assert SECRET not in result.text
+        assert "hunter22" not in result.text
+        assert "[redacted: github-token]" in result.text
+        assert "1 github-token" in result.err
 
     def test_unless_redaction_is_turned_off(self, ebb, talk):
-        ran = ebb("export", "talk", "--no-redact")
+        result = ebb("export", "talk", "--no-redact")
 
-        assert SECRET in ran.text
-        assert ran.err == ""
+        assert SECRET in result.text
+        assert result.err == ""
 
     def test_jsonl_is_one_record_a_line_and_reads_as_a_session(self, ebb, talk, tmp_path):
         (tmp_path / "out.jsonl").write_bytes(ebb("export", "talk", "--no-redact").out)
@@ -272,9 +272,9 @@ class TestExport:
         assert "\x1b" not in text
 
     def test_a_file_is_private_to_its_owner(self, ebb, talk, tmp_path):
-        ran = ebb("export", "talk", "-o", tmp_path / "out.jsonl")
+        result = ebb("export", "talk", "-o", tmp_path / "out.jsonl")
 
-        assert ran.out == b""
+        assert result.out == b""
         assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == 0o600
 
     def test_a_place_that_cannot_be_written_is_bad_input(self, ebb, talk, tmp_path):

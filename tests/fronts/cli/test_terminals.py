@@ -26,12 +26,12 @@ def session(tmp_path):
 @pytest.mark.parametrize("command", ["explain", "report"])
 @pytest.mark.parametrize("columns", [60, 80, 100, 140])
 def test_no_column_of_a_table_is_lost_or_cut_on_a_narrow_terminal(ebb, session, command, columns):
-    whole = ebb(command, session, *PRESSED).text
+    text = ebb(command, session, *PRESSED).text
     rows = _seen(command, session, *PRESSED, columns=columns)
     told = " ".join(" ".join(rows).split())
 
     checked = 0
-    for row in whole.splitlines():
+    for row in text.splitlines():
         if re.match(r"(?:\s*\d+  )?clear_results ", row):
             words = row.split()  # a cell may fold between them
             assert all(word in told for word in words), words
@@ -175,10 +175,10 @@ runpy.run_module("ebbtide", run_name="__main__", alter_sys=True)
     [(["help"], []), (["help", "fit"], ["fit", "--help"]), (["help", "demo"], ["demo", "--help"])],
 )
 def test_help_is_a_word_too(ebb, words, as_well_as):
-    ran = ebb(*words)
+    result = ebb(*words)
 
-    assert ran.code == 0
-    assert ran.out == ebb(*as_well_as).out
+    assert result.code == 0
+    assert result.out == ebb(*as_well_as).out
 
 
 def test_the_word_version_is_answered_with_the_option(ebb):

@@ -72,7 +72,7 @@ class Agent:
         if self.wire == "openai_chat":
             message = answer["choices"][0]["message"]
             calls = message.get("tool_calls") or []
-            return [message, *({"role": "tool", "tool_call_id": one["id"], "content": output} for one in calls)]
+            return [message, *({"role": "tool", "tool_call_id": call["id"], "content": output} for call in calls)]
         calls = [item for item in answer["output"] if item["type"] == "function_call"]
         results = [{"type": "function_call_output", "call_id": one["call_id"], "output": output} for one in calls]
         return [*answer["output"], *results]

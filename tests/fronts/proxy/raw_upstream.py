@@ -28,7 +28,7 @@ class RawRequest:
         lines = self.head.split(b"\r\n")[1:]
         return [
             (n.decode("latin-1"), v.strip().decode("latin-1"))
-            for n, _, v in (one.partition(b":") for one in lines if one)
+            for n, _, v in (line.partition(b":") for line in lines if line)
         ]
 
 

@@ -35,7 +35,7 @@ def test_anthropics_sdk_streams_and_counts(proxy):
     assert message.content[0].text == plain.content[0].text == TURN[0].text
     assert message.content[1].input == TURN[1].input
     assert counted.input_tokens > 0
-    billed = [one.usage.prompt for one in upstream.requests if one.usage]
+    billed = [request.usage.prompt for request in upstream.requests if request.usage]
     assert (summary["requests"], summary["input_tokens"]) == (2, sum(billed))
 
 
@@ -54,7 +54,7 @@ def test_openais_sdk_streams_chat_and_responses(proxy):
     assert words == TURN[0].text
     assert events[-1].response.output_text == TURN[0].text
     assert summary["sessions"] == 2
-    assert summary["input_tokens"] == sum(one.usage.prompt for one in upstream.requests)
+    assert summary["input_tokens"] == sum(request.usage.prompt for request in upstream.requests)
 
 
 def test_an_sdk_retries_an_overload_and_sees_a_refusal_unchanged(tmp_path):
@@ -65,5 +65,5 @@ def test_an_sdk_retries_an_overload_and_sees_a_refusal_unchanged(tmp_path):
         with pytest.raises(anthropic.BadRequestError) as refused:
             client.messages.create(messages=[], **ask)
 
-    assert [one.status for one in upstream.requests] == [529, 200, 400]
+    assert [request.status for request in upstream.requests] == [529, 200, 400]
     assert refused.value.response.headers["request-id"] == "req_ebb"

@@ -63,7 +63,9 @@ def test_the_first_line_has_the_address_and_the_summary_the_totals(tmp_path):
     # On a busy machine the engine may be late; that is told too.
     events = [line["event"] for line in lines if line["event"] != "fallback"]
     assert events == ["listening", "request", "request", "stopping"]
-    assert [(one["requests"], one["model"], one["wire"]) for one in sessions] == [(2, "m", "openai_chat")]
+    assert [(session["requests"], session["model"], session["wire"]) for session in sessions] == [
+        (2, "m", "openai_chat")
+    ]
     assert SECRET not in err
 
 
@@ -152,8 +154,8 @@ def test_library_logs_are_json_without_message_texts(tmp_path):
     except ValueError:
         logger.exception("Error handling request from %s", "canary")
 
-    told = json.loads(out.getvalue())
-    assert (told["logger"], told["error"]) == ("aiohttp.server.test", "ValueError")
+    data = json.loads(out.getvalue())
+    assert (data["logger"], data["error"]) == ("aiohttp.server.test", "ValueError")
     assert "canary" not in out.getvalue()
 
 

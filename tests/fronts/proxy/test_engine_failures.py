@@ -23,7 +23,7 @@ FULL = 22
 
 def extends(upstream, since, until=None):
     """Whether each request from this number on begins with the one before it."""
-    sent = [[unit.text for unit in units("openai_chat", one.parsed)] for one in upstream.requests[:until]]
+    sent = [[unit.text for unit in units("openai_chat", request.parsed)] for request in upstream.requests[:until]]
     return all(sent[n][: len(sent[n - 1])] == sent[n - 1] for n in range(since, len(sent)))
 
 
@@ -94,7 +94,7 @@ def test_a_disk_that_hangs_costs_no_request_and_no_edit(tmp_path):
     assert later["fallbacks"] == 2
     assert later["requests"] == FULL + 5
     assert len(told) == 1
-    assert not [one.refused for one in upstream.requests if one.refused]
+    assert not [request.refused for request in upstream.requests if request.refused]
 
 
 class Watching(Quick):
@@ -175,7 +175,7 @@ def test_a_disk_that_is_full_or_broken_stops_no_request(fault, tmp_path):
 
     assert known > 0
     assert files.fired
-    assert not [one.refused for one in upstream.requests if one.refused]
+    assert not [request.refused for request in upstream.requests if request.refused]
     assert carries_edits(upstream.requests[-1], agent)
 
 
@@ -228,7 +228,7 @@ def test_recorded_edits_are_sent_while_another_process_holds_the_lock(tmp_path):
 
     assert (summary["edits"], summary["fallbacks"]) == (known, 0)
     assert extends(upstream, FULL)
-    assert not [one.refused for one in upstream.requests if one.refused]
+    assert not [request.refused for request in upstream.requests if request.refused]
 
 
 def test_two_processes_on_one_store_send_one_conversation(tmp_path):

@@ -178,8 +178,8 @@ def test_the_stores_files_are_private(tmp_path):
 
 def test_one_of_several_upstreams_is_chosen_by_path_then_by_credential():
     def to(path, **headers):
-        found = find_target(PROVIDERS, path, {name.replace("_", "-"): value for name, value in headers.items()})
-        return found and found.url
+        target = find_target(PROVIDERS, path, {name.replace("_", "-"): value for name, value in headers.items()})
+        return target and target.url
 
     assert to("/v1/messages?beta=true") == "https://api.anthropic.com/v1/messages?beta=true"
     assert to("/v1/chat/completions") == "https://api.openai.com/v1/chat/completions"

@@ -89,7 +89,7 @@ def test_the_clients_own_id_is_found_in_headers_and_body(headers, more):
 
 def test_without_an_id_the_users_first_message_identifies_the_session():
     def chat(*words):
-        return [{"role": "system", "content": "Be brief."}, *({"role": "user", "content": one} for one in words)]
+        return [{"role": "system", "content": "Be brief."}, *({"role": "user", "content": word} for word in words)]
 
     def of(messages):
         return session({"model": "m", "messages": messages}, wire="openai_chat")

@@ -116,8 +116,8 @@ def test_a_request_that_passes_through_is_logged_with_its_path_and_without_its_q
     key = "sk-ant-api03-" + "a1B2" * 20
     with beside(lambda n, seen: [answer(b"{}")], tmp_path) as (_, running):
         exchange(running.port, "DELETE", f"/v1/files/{key}?q=secret")
-        (told,) = running.lines
+        (line,) = running.lines
 
-        assert (told["method"], told["path"].startswith("/v1/files/")) == ("DELETE", True)
+        assert (line["method"], line["path"].startswith("/v1/files/")) == ("DELETE", True)
         assert key not in running.log.getvalue()
         assert "secret" not in running.log.getvalue()

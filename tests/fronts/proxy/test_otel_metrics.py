@@ -24,7 +24,7 @@ def test_tokens_and_time_are_exported_but_no_text(tmp_path):
             exchange(running.port, "POST", "/v1/messages", BODY)
         running.settle()
     data = reader.get_metrics_data()
-    found = {one.name: one for one in data.resource_metrics[0].scope_metrics[0].metrics}
+    found = {metric.name: metric for metric in data.resource_metrics[0].scope_metrics[0].metrics}
 
     tokens = {
         point.attributes["gen_ai.token.type"]: point for point in found["gen_ai.client.token.usage"].data.data_points

@@ -73,7 +73,7 @@ def test_when_the_clients_id_can_be_guessed_a_new_token_begins_a_new_session(tmp
         walk(agent, running, 2, 3)
         sessions = told(running)
 
-    assert len(sessions) == len({one["project"] for one in sessions}) == 2
+    assert len(sessions) == len({session["project"] for session in sessions}) == 2
 
 
 def test_an_id_without_its_history_starts_a_new_session(tmp_path):
@@ -91,7 +91,7 @@ def test_an_id_without_its_history_starts_a_new_session(tmp_path):
         walk(other, running, 103, 104)
         sessions = told(running)
 
-    assert sorted(one["requests"] for one in sessions) == [4, 4]
+    assert sorted(session["requests"] for session in sessions) == [4, 4]
     logs = [path.read_text() for path in tmp_path.rglob("*.jsonl")]
     assert len(logs) == 2
     assert all(("src/f1.py: def" in log) != ("src/f101.py: def" in log) for log in logs)
@@ -113,7 +113,7 @@ def test_another_api_key_or_organisation_is_never_a_renewed_token(tmp_path):
         walk(agent, running, 4, 5)
         sessions = told(running)
 
-    assert [one["requests"] for one in sessions] == [2, 1, 1, 1]
+    assert [session["requests"] for session in sessions] == [2, 1, 1, 1]
 
 
 def test_a_count_and_a_compaction_under_a_renewed_token_carry_the_edits(tmp_path):

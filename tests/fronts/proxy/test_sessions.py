@@ -27,7 +27,7 @@ def walk(agent, running, first, last):
 
 
 def sessions(running):
-    return {one["session"]: one for one in get(running.port, "/ebb/sessions")[1]["sessions"]}
+    return {session["session"]: session for session in get(running.port, "/ebb/sessions")[1]["sessions"]}
 
 
 def messages(exchange):
@@ -232,7 +232,9 @@ def test_a_model_with_another_window_uses_its_own(tmp_path):
                 agent = Agent("anthropic", running.port, upstream, lines=2, x_session_id=model)
                 status, _ = agent.post({**agent.request(), "model": model})
                 assert status == 200
-            told = {one["model"]: one["window"] for one in get(running.port, "/ebb/sessions")[1]["sessions"]}
+            told = {
+                session["model"]: session["window"] for session in get(running.port, "/ebb/sessions")[1]["sessions"]
+            }
 
     assert told == {"claude-opus-5-5": 16_000, "claude-haiku-5": 200_000}
 

@@ -110,7 +110,7 @@ def test_another_model_may_be_asked(tmp_path):
     ):
         talked(running, upstream, "openai_chat", TURNS)
 
-    models = {asks_for_summary(one.parsed): one.parsed["model"] for one in upstream.requests}
+    models = {asks_for_summary(request.parsed): request.parsed["model"] for request in upstream.requests}
     assert models == {False: "gpt-5", True: "gpt-5-mini"}
 
 

@@ -79,9 +79,9 @@ def test_shadow_mode_sends_requests_unchanged_and_reports_what_it_would_save(tmp
             agent.turn(n)
         summary = get(running.port, "/ebb/summary")[1]
 
-    whole = [unit.text for unit in units(wire, agent.request())]
+    texts = [unit.text for unit in units(wire, agent.request())]
     last = [unit.text for unit in units(wire, upstream.requests[-1].parsed)]
-    assert whole[: len(last)] == last
+    assert texts[: len(last)] == last
     assert summary["shadow"]
     assert summary["tokens_saved"] > 10_000
     assert not list(tmp_path.rglob("*.jsonl"))

@@ -212,7 +212,7 @@ def test_an_answer_that_ended_is_no_failure_of_the_upstream(tmp_path):
         seen_by(running.port)
         running.settle()
 
-        assert [one["event"] for one in running.lines] == ["request"]
+        assert [line["event"] for line in running.lines] == ["request"]
 
 
 def test_the_address_that_gave_no_answer_is_named(tmp_path):

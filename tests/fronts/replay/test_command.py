@@ -37,18 +37,18 @@ def session(tmp_path):
 
 
 def test_the_tables_name_every_policy_that_was_asked_for_and_raw(ebb, session):
-    ran = ebb("replay", session, "--policies", "default,masking", *SMALL)
+    result = ebb("replay", session, "--policies", "default,masking", *SMALL)
 
-    assert ran.code == 0
+    assert result.code == 0
     for name in ("raw", "default", "masking"):
-        assert sum(line.startswith(f"{name} ") for line in ran.text.splitlines()) == 3
-    assert "1 session, 40 calls" in ran.text
+        assert sum(line.startswith(f"{name} ") for line in result.text.splitlines()) == 3
+    assert "1 session, 40 calls" in result.text
 
 
 def test_the_cheapest_is_marked_and_raw_never_is(ebb, session):
-    ran = ebb("replay", session, "--policies", "recorded,default", *SMALL)
+    result = ebb("replay", session, "--policies", "recorded,default", *SMALL)
 
-    cost = {row.split()[0]: row for row in ran.text.splitlines()[2:6]}
+    cost = {row.split()[0]: row for row in result.text.splitlines()[2:6]}
     assert "*" in cost["default"].split()[1]
     assert "*" not in cost["raw"]
     assert "*" not in cost["recorded"].split()[1]
@@ -56,18 +56,18 @@ def test_the_cheapest_is_marked_and_raw_never_is(ebb, session):
 
 def test_the_check_of_our_bill_against_the_providers_is_printed(ebb, session):
     """20,000 tokens were billed for each call, whatever it held: ours must differ, and that is said."""
-    ran = ebb("replay", session, "--policies", "recorded", *SMALL)
+    result = ebb("replay", session, "--policies", "recorded", *SMALL)
 
-    (line,) = [one for one in ran.text.splitlines() if one.startswith("Calibration, Claude Code as recorded")]
+    (line,) = [one for one in result.text.splitlines() if one.startswith("Calibration, Claude Code as recorded")]
     assert "NOT within 5 %" in line
 
 
 def test_json_has_each_file_the_totals_and_what_they_were_made_on(ebb, session, tmp_path):
     recorded(tmp_path / "more.jsonl", steps=12)
 
-    ran = ebb("replay", session, tmp_path / "more.jsonl", "--policies", "default", "--json", "--ttl", "1h", *SMALL)
+    result = ebb("replay", session, tmp_path / "more.jsonl", "--policies", "default", "--json", "--ttl", "1h", *SMALL)
 
-    told = ran.json
+    told = result.json
     assert told["terms"] == {
         "policies": ["raw", "default"], "window": 30_000, "ttl": 3600.0, "model": "", "recall": True,
     }  # fmt: skip
@@ -81,9 +81,9 @@ def test_json_has_each_file_the_totals_and_what_they_were_made_on(ebb, session, 
 
 
 def test_csv_has_a_row_for_each_file_and_policy_and_the_totals_last(ebb, session):
-    ran = ebb("replay", session, "--policies", "default", "--csv", *SMALL)
+    result = ebb("replay", session, "--policies", "default", "--csv", *SMALL)
 
-    rows = list(csv.DictReader(io.StringIO(ran.text)))
+    rows = list(csv.DictReader(io.StringIO(result.text)))
     assert [(row["file"], row["policy"]) for row in rows] == [
         (str(session), "raw"), (str(session), "default"), ("TOTAL", "raw"), ("TOTAL", "default"),
     ]  # fmt: skip
@@ -92,15 +92,15 @@ def test_csv_has_a_row_for_each_file_and_policy_and_the_totals_last(ebb, session
 
 
 def test_a_plot_is_a_picture_on_disk(ebb, session, tmp_path):
-    ran = ebb("replay", session, "--policies", "default,claude-code", "--plot", tmp_path / "out.png", *SMALL)
+    result = ebb("replay", session, "--policies", "default,claude-code", "--plot", tmp_path / "out.png", *SMALL)
 
     data = (tmp_path / "out.png").read_bytes()
-    assert ran.code == 0
+    assert result.code == 0
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     wide, high = struct.unpack(">II", data[16:24])
     assert wide > 1200
     assert high > 600
-    assert "out.png" in ran.err
+    assert "out.png" in result.err
 
 
 @pytest.mark.parametrize(
@@ -120,50 +120,50 @@ def test_a_plot_is_a_picture_on_disk(ebb, session, tmp_path):
     ],
 )
 def test_an_impossible_request_is_refused_with_the_possible_values(ebb, session, options, said):
-    ran = ebb("replay", session, *options)
+    result = ebb("replay", session, *options)
 
-    assert ran.code == 2
-    assert said in ran.err
-    assert ran.out == b""
+    assert result.code == 2
+    assert said in result.err
+    assert result.out == b""
 
 
 def test_no_path_is_answered_with_a_hint(ebb):
-    ran = ebb("replay")
+    result = ebb("replay")
 
-    assert ran.code == 2
-    assert "--example" in ran.err
+    assert result.code == 2
+    assert "--example" in result.err
 
 
 def test_a_file_that_is_not_there_is_named(ebb):
-    ran = ebb("replay", "gone.jsonl")
+    result = ebb("replay", "gone.jsonl")
 
-    assert ran.code == 2
-    assert "there is no file gone.jsonl" in ran.err
+    assert result.code == 2
+    assert "there is no file gone.jsonl" in result.err
 
 
 def test_a_file_that_is_no_session_is_bad_input(ebb, tmp_path):
-    ran = ebb("replay", written(tmp_path / "list.json", [1, 2, 3]))
+    result = ebb("replay", written(tmp_path / "list.json", [1, 2, 3]))
 
-    assert ran.code == 2
-    assert "list.json" in ran.err
+    assert result.code == 2
+    assert "list.json" in result.err
 
 
 def test_unreadable_files_in_a_folder_are_reported_and_the_rest_is_scored(ebb, session, tmp_path):
     (tmp_path / "torn.json").write_text("{")
 
-    ran = ebb("replay", tmp_path, "--policies", "raw", *SMALL)
+    result = ebb("replay", tmp_path, "--policies", "raw", *SMALL)
 
-    assert ran.code == 0
-    assert "1 session, 40 calls" in ran.text
-    assert "Left out, 1 of 2 files:" in ran.text
-    assert "torn.json" in ran.text
+    assert result.code == 0
+    assert "1 session, 40 calls" in result.text
+    assert "Left out, 1 of 2 files:" in result.text
+    assert "torn.json" in result.text
 
 
 def test_the_list_has_a_line_for_each_policy(ebb):
-    ran = ebb("replay", "--list")
+    result = ebb("replay", "--list")
 
-    assert ran.code == 0
-    assert [row.split()[0] for row in ran.text.splitlines() if row][: len(NAMES)] == list(NAMES)
+    assert result.code == 0
+    assert [row.split()[0] for row in result.text.splitlines() if row][: len(NAMES)] == list(NAMES)
     assert list(ABOUT) == list(NAMES)
 
 
@@ -174,20 +174,20 @@ def test_all_means_all_and_each_name_counts_once():
 
 
 def test_the_example_runs_with_no_file(ebb):
-    ran = ebb("replay", "--example", "--policies", "raw", "--json", "--no-recall")
+    result = ebb("replay", "--example", "--policies", "raw", "--json", "--no-recall")
 
-    assert ran.code == 0
-    assert ran.json["totals"]["raw"]["sums"]["calls"] == 76
+    assert result.code == 0
+    assert result.json["totals"]["raw"]["sums"]["calls"] == 76
 
 
 def test_text_from_a_path_cannot_move_the_cursor(ebb, tmp_path):
     recorded(tmp_path / "ok.jsonl", steps=3)
     (tmp_path / "a\x1b[2J.json").write_text("{")
 
-    ran = ebb("replay", tmp_path, "--policies", "raw", *SMALL)
+    result = ebb("replay", tmp_path, "--policies", "raw", *SMALL)
 
-    assert "\x1b" not in ran.text
-    assert r"a\x1b[2J.json" in ran.text
+    assert "\x1b" not in result.text
+    assert r"a\x1b[2J.json" in result.text
 
 
 def test_a_bar_is_drawn_on_a_terminal_only(session):
@@ -221,11 +221,11 @@ def test_the_commands_on_the_page_and_in_the_help_can_be_typed(page):
 
 
 def test_a_narrow_terminal_gets_the_columns_in_parts_and_no_figure_is_cut(ebb, session):
-    whole = ebb("replay", session, "--policies", "default", *SMALL).text
+    text = ebb("replay", session, "--policies", "default", *SMALL).text
     _, seen = on_a_terminal("replay", session, "--policies", "default", *SMALL, env={"COLUMNS": "60", "NO_COLOR": "1"})
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen)
     told = [row for row in plain.splitlines() if row.startswith("default ")]
-    cells = [cell for row in whole.splitlines() if row.startswith("default ") for cell in row.split()[1:]]
+    cells = [cell for row in text.splitlines() if row.startswith("default ") for cell in row.split()[1:]]
 
     assert max(map(len, told)) <= 60
     assert [cell for row in told for cell in row.split()[1:]] == cells

@@ -179,7 +179,9 @@ def children(pid: int) -> list[int]:
 
 
 def proxy_of(pid: int) -> int:
-    (found,) = [one for one in children(pid) if b"proxy" in Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0")]
+    (found,) = [
+        child for child in children(pid) if b"proxy" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+    ]
     return found
 
 

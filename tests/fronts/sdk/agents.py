@@ -161,7 +161,9 @@ def responses_request(talk: Talk):
 
 def responses_entries(response):
     calls = [item for item in response.output if item.type == "function_call"]
-    results = [{"type": "function_call_output", "call_id": one.call_id, "output": output(one.call_id)} for one in calls]
+    results = [
+        {"type": "function_call_output", "call_id": call.call_id, "output": output(call.call_id)} for call in calls
+    ]
     return [*response.output, *results]
 
 

@@ -86,10 +86,10 @@ def test_a_policy_may_refuse():
 @pytest.mark.parametrize("wire", ASK)
 @pytest.mark.parametrize("status", [401, 429, 500, 529])
 def test_other_errors_reach_the_caller_and_are_not_retried_by_us(wire, status):
-    with Upstream([Failure(status=status, message="no")]) as upstream, pytest.raises(Exception) as told:
+    with Upstream([Failure(status=status, message="no")]) as upstream, pytest.raises(Exception) as error:
         ASK[wire](ebbtide.wrap(client(wire, upstream), window=WINDOW))
 
-    assert told.value.status_code == status
+    assert error.value.status_code == status
     assert len(upstream.requests) == 1
 
 
@@ -190,7 +190,7 @@ def test_a_model_named_as_summarizer_is_asked_through_the_same_client_and_not_ab
 
     *questions, request = upstream.requests
     assert questions
-    assert {one.parsed["model"] for one in questions} == {"the-small-one"}
+    assert {question.parsed["model"] for question in questions} == {"the-small-one"}
     assert {one.path for one in questions} == {request.path}
     assert request.status == 200
     assert "wants the gauge of Brest minded" in request.raw.decode()

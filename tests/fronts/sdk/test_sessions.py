@@ -95,7 +95,7 @@ def test_a_session_needs_a_name():
 
 
 def sent_by(upstream: Upstream, word: str) -> list[str]:
-    return [one.raw.decode() for one in upstream.requests if word in one.raw.decode()]
+    return [request.raw.decode() for request in upstream.requests if word in request.raw.decode()]
 
 
 def test_two_simultaneous_conversations_through_one_client_never_mix():
@@ -146,7 +146,7 @@ def test_with_a_store_a_new_process_continues_where_the_last_one_stopped(tmp_pat
             fresh = ebbtide.wrap(client("anthropic", upstream), window=WINDOW, store=tmp_path, durable=False)
             talk.took(*anthropic_create(fresh, talk))
 
-    sent = [[unit.text for unit in units("anthropic", one.parsed)] for one in upstream.requests]
+    sent = [[unit.text for unit in units("anthropic", request.parsed)] for request in upstream.requests]
     quiet = [n for n in range(1, 20) if talk.reports[n].held and not talk.reports[n].edits]
     assert quiet
     assert [n for n in quiet if sent[n][: len(sent[n - 1])] != sent[n - 1]] == []

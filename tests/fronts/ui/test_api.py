@@ -37,7 +37,7 @@ async def test_sessions_are_listed_and_found_by_any_word(root):
         listed = await ask.get("sessions")
         found = await ask.get("sessions", q="ELSE other")
 
-    assert {one["session"] for one in listed["sessions"]} == {"nightly", "other"}
+    assert {session["session"] for session in listed["sessions"]} == {"nightly", "other"}
     assert [one["session"] for one in found["sessions"]] == ["other"]
     assert found["total"] == 2
 
@@ -55,7 +55,7 @@ async def test_columns_add_up_to_what_was_billed(root):
     assert all(after <= before for after, before in zip(calls["tokens"], calls["untouched"], strict=True))
     assert calls["untouched"][-1] > 2 * calls["tokens"][-1]
     assert calls["batches"]
-    assert all(one["saved"] > 0 for one in calls["batches"])
+    assert all(batch["saved"] > 0 for batch in calls["batches"])
 
 
 async def test_a_cache_break_is_shown_with_its_cause(root):
@@ -155,7 +155,7 @@ async def test_the_facts_name_files_and_user_messages(root):
         key = await key_of(ask)
         facts = await ask.get(f"session/{key}/ledger")
 
-    assert "src/f3.py" in {one["path"] for one in facts["files"]}
+    assert "src/f3.py" in {file["path"] for file in facts["files"]}
     assert facts["words"][0]["text"].startswith("fix the gauge")
 
 
@@ -200,7 +200,7 @@ async def test_a_handle_that_was_never_recorded_opens_nothing(root, tmp_path):
 async def test_a_recorded_file_is_played_under_the_policy_that_the_page_chooses(root):
     file = str(example.path())
     async with page(library(root, file)) as ask:
-        key = next(one["key"] for one in (await ask.get("sessions"))["sessions"] if not one["stored"])
+        key = next(session["key"] for session in (await ask.get("sessions"))["sessions"] if not session["stored"])
         tight = await ask.get(f"session/{key}", window=40_000)
         other = await ask.get(f"session/{key}", window=40_000, policy="opencode")
         hits = (await ask.get(f"session/{key}/recall", q="gauge", window=40_000))["hits"]
@@ -237,7 +237,9 @@ async def test_undo_and_redo_are_written_to_the_log(tmp_path):
     assert undone["undone"] == [batch]
     assert shown
     assert redone["undone"] == []
-    kinds = [one.get("kind") for one in open_store(tmp_path).peek("nightly", project="/home/me/tides").read().records]
+    kinds = [
+        record.get("kind") for record in open_store(tmp_path).peek("nightly", project="/home/me/tides").read().records
+    ]
     assert kinds[-2:] == ["undo", "redo"]
 
 
@@ -299,7 +301,7 @@ async def test_a_recorded_file_that_grows_is_replayed_again_for_its_viewers(root
     file = tmp_path / "session.jsonl"
     file.write_bytes(b"".join(rows[:40]))
     async with page(library(root, str(file))) as ask:
-        key = next(one["key"] for one in (await ask.get("sessions"))["sessions"] if not one["stored"])
+        key = next(session["key"] for session in (await ask.get("sessions"))["sessions"] if not session["stored"])
         before = [(await ask.get(f"session/{key}", policy=name))["calls"] for name in ("default", "opencode")]
         file.write_bytes(b"".join(rows[:60]))
         after = [(await ask.get(f"session/{key}", policy=name))["calls"] for name in ("default", "opencode")]

@@ -22,14 +22,14 @@ def test_it_prints_an_address_serves_the_page_and_ends_on_ctrl_c(tmp_path):
         try:
             address = run.stdout.readline().strip()
             with urllib.request.urlopen(address.partition("#")[0], timeout=120) as page:
-                told = page.read().decode()
+                text = page.read().decode()
         finally:
             run.send_signal(signal.SIGINT)
             code = run.wait(120)
             rest, wrong = run.stdout.read(), run.stderr.read()
 
     assert "#token=" in address
-    assert "Ebbtide" in told
+    assert "Ebbtide" in text
     assert code == 130
     assert rest == "Open this address in a browser. Press Ctrl-C to stop.\n"
     assert "Traceback" not in wrong
@@ -68,11 +68,11 @@ def test_bad_input_is_refused_before_anything_is_served(given, told, tmp_path, c
     with socket.create_server(("127.0.0.1", 0)) as taken:
         words = {"tmp": str(tmp_path), "taken": taken.getsockname()[1]}
         code = run(["--store", str(tmp_path), *(one.format(**words) for one in given)])
-    said = capsys.readouterr()
+    output = capsys.readouterr()
 
     assert code == 2
-    assert told.format(**words) in said.err
-    assert "#token" not in said.out
+    assert told.format(**words) in output.err
+    assert "#token" not in output.out
 
 
 def run(arguments):

@@ -57,12 +57,12 @@ def test_a_history_that_grew_equals_one_read_at_once(records, by):
     for n in range(by, len(records), by):
         tracer.trace(grown)
         grown = grown.extend(records[n : n + by])
-    whole = build_history(records, session="default")
+    history = build_history(records, session="default")
 
-    for name, value in told(whole).items():
+    for name, value in told(history).items():
         assert (name, told(grown)[name] == value) == (name, True)
-    assert asdict(tracer.trace(grown)) == asdict(Tracer().trace(whole))
-    assert len(whole.steps) > 12
+    assert asdict(tracer.trace(grown)) == asdict(Tracer().trace(history))
+    assert len(history.steps) > 12
     assert len(tracer.trace(grown).breaks) > 2
 
 

@@ -104,9 +104,9 @@ def hostile(where, tmp_path_factory):
 
 def histories(where):
     store = open_store(where)
-    for one in store.list_sessions():
-        log = store.peek(one.session, project=one.project)
-        yield build_history(log.read().records, session=one.session)
+    for session in store.list_sessions():
+        log = store.peek(session.session, project=session.project)
+        yield build_history(log.read().records, session=session.session)
 
 
 def scrolled(page, selector):
@@ -200,9 +200,9 @@ def test_payloads_in_edits_facts_recall_and_cache_are_text_too(chromium, hostile
 
 
 def test_addresses_of_pictures_ids_of_calls_and_names_of_files_are_text_too(chromium, hostile, where):
-    kept = [path.name for path in where.rglob("tool-results/*")]
-    assert len(kept) > 100
-    assert all(re.fullmatch(r"[\w.~-]+", name, re.ASCII) for name in kept), "no name on disk is a payload"
+    names = [path.name for path in where.rglob("tool-results/*")]
+    assert len(names) > 100
+    assert all(re.fullmatch(r"[\w.~-]+", name, re.ASCII) for name in names), "no name on disk is a payload"
     with looking(chromium, hostile, height=TALL) as watched:
         page = watched.page
         page.fill("input[type=search]", "openai-chat ·")
@@ -244,7 +244,7 @@ def test_a_report_with_every_name_a_payload_runs_nothing(chromium, where, tmp_pa
         policy = watched.page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
 
         assert names == facts == ALL
-        assert all(one == ALL for one in cells)
+        assert all(cell == ALL for cell in cells)
         assert policy.startswith("default-src 'none'; style-src 'sha256-")
         assert watched.page.locator("script, img, iframe, object, embed, link, form, a, base").count() == 0
         assert not watched.misdeeds()
@@ -257,7 +257,7 @@ def test_an_export_is_text_to_a_browser(chromium, where, tmp_path):
         ("tight", "anthropic", ".json"),
         ("pictures", "markdown", ".md"),
     ):
-        (info,) = (one for one in store.list_sessions() if one.session.startswith(part))
+        (info,) = (session for session in store.list_sessions() if session.session.startswith(part))
         records = store.peek(info.session, project=info.project).read().records
         file = tmp_path / f"{part}{ending}"
         file.write_bytes(_FORMATS[form](records, build_history(records, session=info.session)))
@@ -269,7 +269,9 @@ def test_an_export_is_text_to_a_browser(chromium, where, tmp_path):
 
 def test_the_watch_sees_a_report_that_would_run_something(chromium, where, tmp_path):
     """Were a payload to stand in the page as markup, its policy would stop it; and without a policy it runs."""
-    page = report_page([build_statement(one, None) for one in histories(where) if one.session.startswith("x3 ")])
+    page = report_page(
+        [build_statement(history, None) for history in histories(where) if history.session.startswith("x3 ")]
+    )
     broken = page.replace("<main>", f"<main>{PAYLOADS[3]}")
     bare = re.sub(r"<meta http-equiv[^>]*>", "", broken)
     done = []
