@@ -21,7 +21,7 @@ from ebbtide.store.directory.verify import verify_log
 from fronts.proxy.agent import KEYS, MODELS, PATHS
 from fronts.proxy.proxy_runner import Running, options
 from upstream import events, render
-from upstream.caching import Billed
+from upstream.caching import CacheBill
 from upstream.check import refusals_bytes
 from upstream.prefix import tokens, units
 from upstream.script import Part, Say, Think, Use
@@ -57,7 +57,7 @@ def streams(count: int, rng: random.Random) -> list[Stream]:
         parts: list[Part] = [] if wire == "openai_chat" or number % 4 == 3 else [Think(f"先想一想 {number} " * 3)]
         parts.append(Say(f"step {number}: 先运行测试 🙂 " * rng.randrange(1, 8)))
         parts += [Use("read", {"path": f"src/f{one}.py", "n": [1, one]}) for one in range(number % 3)]
-        billed = Billed(fresh=100)
+        billed = CacheBill(fresh=100)
         response = render.answer(wire, request, parts, billed, number)
         found.append(Stream(wire=wire, request=request, events=events.stream(wire, request, response)))
     return found
@@ -295,7 +295,9 @@ def recorded_faults(stories: Sequence[Story], positions_each: int, seed: int, te
     for number, story in enumerate(stories):
         request = {**story.requests[-1], "stream": True}
         parts: list[Part] = [Say("step by step " * 3), Use("read", {"path": "src/f.py"})]
-        response = render.answer(story.wire, {**request, "model": MODELS[story.wire]}, parts, Billed(fresh=100), number)
+        response = render.answer(
+            story.wire, {**request, "model": MODELS[story.wire]}, parts, CacheBill(fresh=100), number
+        )
         spelled = events.stream(story.wire, request, response)
         talks.append((Stream(wire=story.wire, request=request, events=spelled), f"recorded-{number}"))
     return _through_a_proxy(talks, positions_each, RECORDED_WINDOW, rng, tell)
