@@ -287,7 +287,7 @@ def _merge(told: dict[str, Any]) -> None:
 
 def table() -> str:
     """The results as the page on security shows them."""
-    rows = ["| reads | seconds | inputs | found, mended | left |", "|---|--:|--:|--:|--:|"]
+    rows = ["| reads | seconds | inputs | found, fixed | left |", "|---|--:|--:|--:|--:|"]
     for one in json.loads(RESULTS.read_text())["result"]:
         counts = f"{one['seconds']:,.0f} | {one['runs']:,} | {len(one['mended'])} | {len(one['findings'])}"
         rows.append(f"| {one['reads']} | {counts} |")

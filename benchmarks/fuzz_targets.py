@@ -39,7 +39,6 @@ from ebbtide.summary.sanitize import escape, unescape  # noqa: E402
 from ebbtide.summary.sections import merge_summaries, shorten_summary, split_sections  # noqa: E402
 from ebbtide.wire import WIRES  # noqa: E402
 from ebbtide.wire.body import read_body  # noqa: E402
-from ebbtide.wire.openai_chat import messages  # noqa: E402
 from ebbtide.wire.overflow import find_overflow  # noqa: E402
 from ebbtide.wire.reader import Reader  # noqa: E402
 from ebbtide.wire.replies import parse_event  # noqa: E402
@@ -96,7 +95,7 @@ def _request(wire: str) -> Check:
         if fixed is body.tree:
             return
         out = body.emit(fixed)
-        assert read_body(out).root == read_body(json.dumps(fixed).encode()).root, (
+        assert read_body(out).tree == read_body(json.dumps(fixed).encode()).tree, (
             "what goes out is not what was decided"
         )
 
@@ -257,7 +256,7 @@ def _shell(data: bytes) -> None:
     called = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": json.dumps({"command": text})}}
     said = {"role": "assistant", "content": text, "tool_calls": [called]}
     request = {"model": "m", "messages": [{"role": "user", "content": text}, said, message]}
-    collect_facts(Reader(estimator=Estimator(), wire=messages).read(request).items)
+    collect_facts(Reader(estimator=Estimator(), wire=WIRES["openai_chat"]).read(request).items)
 
 
 _KEY = "AKIA" + "ABCDEFGHIJKLMNOP"

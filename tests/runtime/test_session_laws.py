@@ -207,7 +207,7 @@ class Flaky(MemoryStore):
 
     def open(self, session: str, **options: Any) -> MemoryLog:
         log = super().open(session, **options)
-        for name in ("put", "commit"):
+        for name in ("save_blob", "commit"):
             setattr(log, name, self._guarded(name, getattr(log, name)))
         return log
 
@@ -220,7 +220,7 @@ class Flaky(MemoryStore):
         return guarded
 
 
-FAILING = st.sampled_from([(), (), ("put",), ("commit",), ("put", "commit")])
+FAILING = st.sampled_from([(), (), ("save_blob",), ("commit",), ("save_blob", "commit")])
 
 
 @pytest.mark.parametrize("wire", WIRES)
