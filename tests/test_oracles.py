@@ -97,8 +97,8 @@ def test_repaired_requests_are_accepted_by_both(wire: str, data: st.DataObject) 
 
 
 def test_an_automatic_breakpoint_on_the_request_is_repaired_too() -> None:
-    asked = [{"role": "user", "content": "look"}]
-    body = {"model": "claude-opus-4-8", "max_tokens": 9, "messages": asked, "cache_control": {"type": "forever"}}
+    messages = [{"role": "user", "content": "look"}]
+    body = {"model": "claude-opus-4-8", "max_tokens": 9, "messages": messages, "cache_control": {"type": "forever"}}
 
     fixed, _ = repair(WIRES["anthropic"], body)
 

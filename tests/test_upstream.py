@@ -341,9 +341,9 @@ LONE = "The request body is not valid JSON: no low surrogate in string: line 1 c
 )
 def test_bytes_that_are_not_json_are_refused_before_anything_else(raw: bytes, text: str) -> None:
     for wire in PATHS:
-        found = refusals_bytes(wire, raw)
-        assert [each.rule for each in found] == ["A11"]
-        assert text in found[0].message
+        refusals_found = refusals_bytes(wire, raw)
+        assert [each.rule for each in refusals_found] == ["A11"]
+        assert text in refusals_found[0].message
 
 
 def test_paired_and_escaped_surrogates_are_fine() -> None:

@@ -60,9 +60,9 @@ def records(place):
 def test_repeating_all_plans_reads_each_message_a_few_times_and_not_for_every_plan(records):
     plans, taken = count_plans(records), watched(records)
 
-    made, differences = replan(records, {"early": EARLY})
+    plan_count, differences = replan(records, {"early": EARLY})
 
-    assert (made, differences) == (plans, [])
+    assert (plan_count, differences) == (plans, [])
     assert plans > 12
     # Anew after each undo, and the reader itself looks more than once.
     assert max(taken.values()) < plans

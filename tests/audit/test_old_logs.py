@@ -92,7 +92,7 @@ def test_an_edit_whose_request_is_not_in_the_log_holds_nowhere(old):
 def test_its_plans_can_be_repeated_and_its_messages_are_unchanged(old):
     records = open_store(str(old / "store")).peek("old").read().records
 
-    made, differences = replan(records)
-    assert made >= 3
+    plan_count, differences = replan(records)
+    assert plan_count >= 3
     assert differences == []
     assert check_message_ids(records) == []

@@ -117,8 +117,8 @@ def sent(ready: Ready) -> str:
 def replanned(log: LogReader) -> tuple[int, list[Difference]]:
     """How many plans could be made again from the log, and what came out otherwise."""
     records = log.read().records
-    made, found = replan(records, {**PRESETS, EARLY.name: EARLY})
-    return made, [*found, *check_message_ids(records)]
+    plan_count, differences = replan(records, {**PRESETS, EARLY.name: EARLY})
+    return plan_count, [*differences, *check_message_ids(records)]
 
 
 def posted(upstream: Upstream, request: Body) -> Body:

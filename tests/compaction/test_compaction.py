@@ -143,15 +143,15 @@ class TestBytes:
         store = MemoryStore()
         ctx = context(store=store, summarizer=summarizer)
         at, after = until(ctx, LONG, folded)
-        asked = body(LONG[:at])
+        request = body(LONG[:at])
 
         assert ctx.undo()
-        without = context(store=store, window=100_000).prepare(asked)
+        without = context(store=store, window=100_000).prepare(request)
         assert without.body["messages"] == LONG[:at]
 
         assert ctx.redo()
-        assert sent(ctx.prepare(asked)) == sent(after)
-        assert sent(context(store=store).prepare(asked)) == sent(after)
+        assert sent(ctx.prepare(request)) == sent(after)
+        assert sent(context(store=store).prepare(request)) == sent(after)
 
     def test_an_undone_compaction_is_not_repeated_at_once(self):
         ctx = context()
@@ -209,9 +209,9 @@ class TestBytes:
         for n in range(1, len(LONG) + 1, 2):
             both[n % 4 // 2].prepare(body(LONG[:n]))
 
-        made, found = replanned(open_store(tmp_path).peek("default"))
-        assert made >= 3
-        assert found == []
+        plan_count, differences = replanned(open_store(tmp_path).peek("default"))
+        assert plan_count >= 3
+        assert differences == []
 
     def test_our_output_fed_back_is_a_no_op_and_the_summary_is_handed_on(self):
         said = "The harbour master wants centimetres."
@@ -238,9 +238,9 @@ class TestReplan:
         store = MemoryStore()
         list(walk(context(store=store, summarizer=RecordingSummarizer()), LONG))
 
-        made, found = replanned(store.peek("default"))
-        assert made >= 3
-        assert found == []
+        plan_count, differences = replanned(store.peek("default"))
+        assert plan_count >= 3
+        assert differences == []
 
     def test_after_a_compaction_that_a_person_asked_for_and_one_they_wrote(self):
         store = MemoryStore()
@@ -251,9 +251,9 @@ class TestReplan:
         assert ctx.compact(summary="All gauges were mended.").applied
         ctx.prepare(body(LONG[:81]))
 
-        made, found = replanned(store.peek("default"))
-        assert made == 2
-        assert found == []
+        plan_count, differences = replanned(store.peek("default"))
+        assert plan_count == 2
+        assert differences == []
 
     def test_after_an_overflow(self):
         store = MemoryStore()
@@ -261,9 +261,9 @@ class TestReplan:
         ctx.prepare(body(LONG[:61]))
         ctx.overflowed(ValueError("prompt is too long: 12000 tokens > 7000 maximum"))
 
-        made, found = replanned(store.peek("default"))
-        assert made == 1
-        assert found == []
+        plan_count, differences = replanned(store.peek("default"))
+        assert plan_count == 1
+        assert differences == []
 
     @pytest.mark.parametrize("policy", ["region", "claude-code", "mini-claude", "learn-v5", "sage", "opencode"])
     def test_after_the_compactions_of_a_preset(self, policy):
@@ -276,17 +276,17 @@ class TestReplan:
             ready = ctx.prepare(body(long[:n]))
             assert [str(refusal) for refusal in refusals("anthropic", ready.body)] == []
 
-        made, found = replanned(store.peek("default"))
-        assert made
-        assert found == []
+        plan_count, differences = replanned(store.peek("default"))
+        assert plan_count
+        assert differences == []
 
 
 class TestManual:
     """`compact`: looked at, written anew, from here, up to here, taken back."""
 
     def test_a_preview_changes_nothing_and_is_applied_without_asking_again(self):
-        store, asked = MemoryStore(), RecordingSummarizer()
-        ctx = context(store=store, window=100_000, summarizer=asked)
+        store, summarizer = MemoryStore(), RecordingSummarizer()
+        ctx = context(store=store, window=100_000, summarizer=summarizer)
         ctx.prepare(body(LONG))
 
         compaction = ctx.compact(apply=False)
@@ -295,10 +295,10 @@ class TestManual:
         assert compaction.tokens_after < compaction.tokens_before
         assert ctx.edits() == ()
 
-        made = compaction.apply()
-        assert made.applied
-        assert made.text == compaction.text
-        assert len(asked.requests) == 1
+        applied = compaction.apply()
+        assert applied.applied
+        assert applied.text == compaction.text
+        assert len(summarizer.requests) == 1
         assert (
             compaction.summary
             in json.loads(json.dumps(ctx.prepare(body(LONG)).body))["messages"][0]["content"][0]["text"]
@@ -323,13 +323,13 @@ class TestManual:
         assert "Take up the work" in text_of(until(by_itself, LONG, folded)[1])
 
     def test_the_focus_and_the_projects_instructions_reach_the_model(self):
-        asked = RecordingSummarizer()
+        summarizer = RecordingSummarizer()
         system = "You mend gauges.\n\n# Compact instructions\nAlways keep the datum.\n\n# Other\nBe brief."
-        ctx = context(window=100_000, summarizer=asked)
+        ctx = context(window=100_000, summarizer=summarizer)
         ctx.prepare(body(LONG, system=system))
         ctx.compact(focus="What the harbour master said.")
 
-        told = json.dumps(asked.requests[0]["messages"][-1])
+        told = json.dumps(summarizer.requests[0]["messages"][-1])
         assert "What the harbour master said." in told
         assert "Always keep the datum." in told
 

@@ -127,10 +127,10 @@ class TestUselessAnswers:
                 return RuntimeError("prompt is too long: 9000 tokens > 4000 maximum")
             return response("<summary>\n## Intent\nA part of the gauges was mended.\n</summary>")
 
-        asked = RecordingSummarizer(says)
-        _, ready = until(context(summarizer=asked), LONG, folded)
+        summarizer = RecordingSummarizer(says)
+        _, ready = until(context(summarizer=summarizer), LONG, folded)
 
-        assert len(asked.requests) > 2
+        assert len(summarizer.requests) > 2
         assert "A part of the gauges was mended." in text_of(ready)
 
     def test_a_real_provider_that_is_down_and_recovers(self):
@@ -176,10 +176,10 @@ class TestBreaker:
     def test_a_success_in_between_restarts_the_count(self):
         store = MemoryStore()
         says = iter([RuntimeError("a"), RuntimeError("b"), SUMMARY, RuntimeError("c"), RuntimeError("d"), SUMMARY])
-        asked = RecordingSummarizer(lambda _: next(says, SUMMARY))
-        list(walk(context(window=4_000, store=store, summarizer=asked), talk(60)))
+        summarizer = RecordingSummarizer(lambda _: next(says, SUMMARY))
+        list(walk(context(window=4_000, store=store, summarizer=summarizer), talk(60)))
 
-        assert len(asked.requests) > MAX_USELESS_ANSWERS + 2
+        assert len(summarizer.requests) > MAX_USELESS_ANSWERS + 2
 
 
 class TestInterruption:
@@ -208,11 +208,11 @@ class TestInterruption:
         records = open_store(store).peek("default").read().records
         assert [record for record in records if record.get("kind") in ("plan", "answer")] == []
         turns = sum(one.get("kind") == "turn" for one in records)
-        asked = RecordingSummarizer()
-        ctx = context(store=store, summarizer=asked)
+        summarizer = RecordingSummarizer()
+        ctx = context(store=store, summarizer=summarizer)
         ready = ctx.prepare(body(LONG[: 2 * turns + 1]))
         assert folded(ready)
-        assert len(asked.requests) == 1
+        assert len(summarizer.requests) == 1
         assert LONG[0]["content"] in text_of(ready)
         assert replanned(open_store(store).peek("default"))[1] == []
 

@@ -33,21 +33,21 @@ from runtime.sessions import Clock
 
 class TestHooks:
     def test_before_may_forbid_a_compaction_and_the_request_is_still_sent(self):
-        asked, events = RecordingSummarizer(), EventLog()
-        ctx = context(summarizer=asked, hooks=Hooks(before=lambda _: False), on_event=events)
+        summarizer, events = RecordingSummarizer(), EventLog()
+        ctx = context(summarizer=summarizer, hooks=Hooks(before=lambda _: False), on_event=events)
 
         outs = list(walk(ctx, LONG))
 
         assert [ready for ready in outs if folded(ready)] == []
-        assert asked.requests == []
+        assert summarizer.requests == []
         assert outs[-1].report.tokens_after <= WINDOW
 
     def test_before_may_add_a_focus(self):
-        asked = RecordingSummarizer()
-        until(context(summarizer=asked, hooks=Hooks(before=lambda _: "Keep the datum of gauge 3.")), LONG, folded)
+        summarizer = RecordingSummarizer()
+        until(context(summarizer=summarizer, hooks=Hooks(before=lambda _: "Keep the datum of gauge 3.")), LONG, folded)
 
-        assert "Keep the datum of gauge 3." in json.dumps(asked.requests[0]["messages"][-1])
-        assert len(asked.requests) == 1
+        assert "Keep the datum of gauge 3." in json.dumps(summarizer.requests[0]["messages"][-1])
+        assert len(summarizer.requests) == 1
 
     def test_before_and_after_receive_the_numbers_once(self):
         before, after = [], []
@@ -75,8 +75,8 @@ class TestBackground:
     @pytest.mark.parametrize("pause", [10.0, 400.0], ids=["warm", "cold"])
     def test_asked_at_the_soft_level_and_spliced_when_ready(self, pause):
         """At once where the cache is cold anyway; else when the fold has to be made, and nobody waits for it then."""
-        asked, events, clock, begun = RecordingSummarizer(), EventLog(), Clock(), 0
-        ctx = context(summarizer=asked, background=True, on_event=events, clock=clock)
+        summarizer, events, clock, begun = RecordingSummarizer(), EventLog(), Clock(), 0
+        ctx = context(summarizer=summarizer, background=True, on_event=events, clock=clock)
         for ready in walk(ctx, LONG):
             if folded(ready):
                 break
@@ -87,7 +87,7 @@ class TestBackground:
 
         assert SOFT < begun < HIGH
         assert (ready.report.tokens_before < HIGH) is (pause > 300)
-        assert len(asked.requests) == 1
+        assert len(summarizer.requests) == 1
         assert "is to be mended" in text_of(ready)
         assert events.told("fold_asks") == []
 
@@ -111,8 +111,8 @@ class TestBackground:
 
     def test_an_answer_that_was_overtaken_is_discarded(self):
         """The conversation was rewound meanwhile: what was asked about is not there any more."""
-        asked = RecordingSummarizer()
-        ctx = context(summarizer=asked, background=True)
+        summarizer = RecordingSummarizer()
+        ctx = context(summarizer=summarizer, background=True)
         until(ctx, LONG, lambda _: ctx._background_questions is not None)
         ctx._background_questions.wait(240)
         other = [message for n in range(100, 103) for message in turn(n)]

@@ -161,9 +161,9 @@ def test_plans_of_manual_compactions_can_be_repeated():
     ctx.compact(summary="In my words.")
     ctx.prepare(body([*history(), said("ok"), user("more")]))
 
-    made, differences = replan(store.open("s", now=0.0).read().records)
+    plan_count, differences = replan(store.open("s", now=0.0).read().records)
 
-    assert made == 2
+    assert plan_count == 2
     assert differences == []
 
 

@@ -35,7 +35,7 @@ def bring(root, *reads, **options):
     """Paths and texts that came back, and the reasons why others did not."""
     reasons = {}
     files = restore_files(reads, root=root, **{"count": quarter, "report": reasons.__setitem__, **options})
-    return {one.path: one.text for one in files}, reasons
+    return {file.path: file.text for file in files}, reasons
 
 
 # ------------------------------------------------------------------------------------------------ which, how much
@@ -44,9 +44,9 @@ def bring(root, *reads, **options):
 def test_the_five_files_read_last_are_restored_newest_first_and_once(root):
     names = [put(root, f"f{n}.py", f"n = {n}\n") for n in range(7)]
 
-    found, _ = bring(root, "f6.py", "f5.py", "f6.py", "./f5.py", *reversed(names))
+    files, _ = bring(root, "f6.py", "f5.py", "f6.py", "./f5.py", *reversed(names))
 
-    assert list(found.items()) == [(f"f{n}.py", f"n = {n}\n") for n in (6, 5, 4, 3, 2)]
+    assert list(files.items()) == [(f"f{n}.py", f"n = {n}\n") for n in (6, 5, 4, 3, 2)]
 
 
 def test_a_file_is_restored_with_its_current_content(root):
@@ -82,7 +82,7 @@ def test_fifty_thousand_tokens_in_all(root):
     files = restore_files(names, root=root, count=quarter, files=20, tokens_each=4_100)
 
     assert len(files) == 13
-    assert sum(one.tokens for one in files) <= 50_000
+    assert sum(file.tokens for file in files) <= 50_000
     assert [one.truncated for one in files] == [False] * 12 + [True]
 
 
@@ -92,7 +92,7 @@ def test_the_defaults_never_allow_more_than_five_times_five_thousand(root):
     files = restore_files(names, root=root, count=quarter)
 
     assert len(files) == 5
-    assert all(4_990 < one.tokens <= 5_000 for one in files)
+    assert all(4_990 < file.tokens <= 5_000 for file in files)
 
 
 def test_a_first_line_that_is_too_long_is_cut_within(root):
@@ -151,7 +151,7 @@ def test_restored_text_is_the_beginning_of_the_file_within_its_caps(tmp_path_fac
     files = restore_files(names, root=root, count=quarter, tokens_each=each, tokens_total=total)
 
     assert len(files) <= 5
-    assert sum(one.tokens for one in files) <= total
+    assert sum(file.tokens for file in files) <= total
     for one in files:
         text = texts[int(one.path[1:])]
         assert text.startswith(one.text)
@@ -170,9 +170,9 @@ def test_a_file_that_cannot_be_restored_makes_room_for_the_next(root):
     (root / "src").mkdir()
     put(root, "a.py")
 
-    found, reasons = bring(root, "gone.py", "logo.png", "old.txt", "empty.py", "src", "a.py", files=1)
+    files, reasons = bring(root, "gone.py", "logo.png", "old.txt", "empty.py", "src", "a.py", files=1)
 
-    assert list(found) == ["a.py"]
+    assert list(files) == ["a.py"]
     assert reasons["logo.png"] == "binary"
     assert reasons["empty.py"] == "empty"
     assert reasons["src"] == "not a regular file"
@@ -189,9 +189,9 @@ def test_a_file_that_cannot_be_restored_makes_room_for_the_next(root):
 def test_secrets_and_other_peoples_trees_are_denied(root, name):
     put(root, name, "PASSWORD=hunter2\n")
 
-    found, reasons = bring(root, name)
+    files, reasons = bring(root, name)
 
-    assert not found
+    assert not files
     assert reasons == {name: "denied"}
 
 
@@ -223,9 +223,9 @@ def test_a_link_leads_neither_out_of_the_root_nor_to_what_is_denied(root, tmp_pa
     (root / "round").symlink_to("round")
 
     out = ("way.txt", "folder/passwd", "../outside/passwd", str(tmp_path / "outside" / "passwd"), "/etc/hostname")
-    found, reasons = bring(root, *out, "notes.txt", ".env.local", "round")
+    files, reasons = bring(root, *out, "notes.txt", ".env.local", "round")
 
-    assert not found
+    assert not files
     assert {reasons[name] for name in out if os.path.exists(root / name)} == {"lies outside the project"}
     assert reasons["notes.txt"] == reasons[".env.local"] == "denied"
     assert "round" in reasons
@@ -244,9 +244,9 @@ def test_a_root_that_is_a_link_itself_is_followed(root, tmp_path):
     (root / ".env").symlink_to("config/production")
     (tmp_path / "alias").symlink_to(root)
 
-    found, reasons = bring(tmp_path / "alias", str(tmp_path / "alias" / "a.py"), str(tmp_path / "alias" / ".env"))
+    files, reasons = bring(tmp_path / "alias", str(tmp_path / "alias" / "a.py"), str(tmp_path / "alias" / ".env"))
 
-    assert list(found) == ["a.py"]
+    assert list(files) == ["a.py"]
     assert list(reasons.values()) == ["denied"]
 
 
@@ -256,10 +256,10 @@ def test_a_pipe_a_socket_and_a_device_are_not_waited_for(root, monkeypatch):
     monkeypatch.chdir(root)  # a socket's name is short
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket")
-        found, reasons = bring(root, "pipe", "socket")
+        files, reasons = bring(root, "pipe", "socket")
     null, told = bring("/dev", "null")
 
-    assert not found
+    assert not files
     assert not null
     assert {*reasons.values(), *told.values()} == {"not a regular file"}
 
@@ -269,9 +269,9 @@ def test_a_file_that_may_not_be_read_is_skipped(root):
     put(root, "locked.py")
     (root / "locked.py").chmod(stat.S_IWUSR)
 
-    found, reasons = bring(root, "locked.py")
+    files, reasons = bring(root, "locked.py")
 
-    assert not found
+    assert not files
     assert "locked.py" in reasons
 
 
@@ -279,9 +279,9 @@ def test_a_file_that_may_not_be_read_is_skipped(root):
 def test_a_name_that_is_none_is_skipped(root, name):
     put(root, "a.py")
 
-    found, reasons = bring(root, name, "a.py")
+    files, reasons = bring(root, name, "a.py")
 
-    assert list(found) == ["a.py"]
+    assert list(files) == ["a.py"]
     assert name in reasons
 
 
@@ -312,7 +312,7 @@ def test_live_sources_keep_their_order_and_a_failing_one_becomes_a_note():
 
     notes = read_notes(sources, count=quarter)
 
-    assert [(one.name, one.text, one.tokens) for one in notes[:3]] == [
+    assert [(note.name, note.text, note.tokens) for note in notes[:3]] == [
         ("instructions: AGENTS.md", "Use tabs.", 3),
         ("instructions: sub/AGENTS.md", "Use spaces.", 3),
         ("plan", "1. measure", 3),

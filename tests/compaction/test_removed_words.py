@@ -74,12 +74,12 @@ def test_a_conversation_of_only_user_messages_continues_without_limit(wire, wind
         if answers:
             messages.append({"role": "assistant", "content": answers})
 
-    shown = json.dumps(ready.body)
-    assert said[-1] in shown
+    sent_json = json.dumps(ready.body)
+    assert said[-1] in sent_json
     behind = readable(context, ready.body)
-    assert [one[:20] for one in said if one not in shown and one not in behind] == []
+    assert [one[:20] for one in said if one not in sent_json and one not in behind] == []
     # As long as half the window they stand there whole, the newest of them; and not every turn folds anew.
-    whole = [one in shown for one in said]
+    whole = [one in sent_json for one in said]
     assert whole == sorted(whole)
     assert 3 < sum(whole) < 100
     assert edited < 60
@@ -118,9 +118,9 @@ def test_the_newest_message_stays_complete_in_a_loop_that_compacts_its_own_steps
         result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": f"step {n} is done\n" * 30}
         messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
         ready = context.prepare(request("anthropic", list(messages)))
-        shown = json.dumps(ready.body)
-        assert asked in shown
-        assert picture["source"]["data"] in shown
-        assert f"step {n} is done" in shown
+        sent_json = json.dumps(ready.body)
+        assert asked in sent_json
+        assert picture["source"]["data"] in sent_json
+        assert f"step {n} is done" in sent_json
 
     assert {edit.by for edit in context.edits()} & {"summarize", "fold_to_fit"}

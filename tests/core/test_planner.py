@@ -88,10 +88,10 @@ class TestWarmth:
         return make_plan(LONG, [clear_results], self.within, situation(LONG, within=self.within, idle=10.0, **now))
 
     def test_a_warm_prefix_is_left_alone_when_few_calls_are_left(self):
-        made = self.act(cached_entries=10, growth=1000)
+        plan = self.act(cached_entries=10, growth=1000)
 
-        assert made.edits == ()
-        assert "pays after" in made.deferred_reason
+        assert plan.edits == ()
+        assert "pays after" in plan.deferred_reason
 
     def test_a_warm_prefix_is_rewritten_when_many_calls_will_read_it(self):
         assert self.act(cached_entries=10, growth=1).edits

@@ -53,10 +53,10 @@ INNOCENT = [
 
 @pytest.mark.parametrize("kind", SECRETS)
 def test_a_known_shape_is_masked_wherever_it_appears(kind):
-    text, found = redact(f"before ({SECRETS[kind]}) after")
+    text, secrets = redact(f"before ({SECRETS[kind]}) after")
 
     assert text == f"before ([redacted: {kind}]) after"
-    assert found == {kind: 1}
+    assert secrets == {kind: 1}
 
 
 @pytest.mark.parametrize("text", NAMED)
@@ -84,10 +84,10 @@ def test_in_json_a_revealing_key_is_enough_and_pictures_and_signatures_stay():
     picture = base64.b64encode(hashlib.sha256(b"p").digest()).decode()
     value = {"input": {"password": "x1", "n": 3, "to": ["a", None]}, "data": picture, "signature": picture}
 
-    cleaned, found = redact_tree(value)
+    cleaned, secrets = redact_tree(value)
 
     assert cleaned == {**value, "input": {"password": "[redacted: password]", "n": 3, "to": ["a", None]}}
-    assert found == {"password": 1}
+    assert secrets == {"password": 1}
 
 
 @given(st.text())

@@ -141,13 +141,13 @@ def test_a_value_that_is_not_a_string_never_crashes_the_reader(loaded, odd):
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     chat = [ASK, {"role": "assistant", "content": None, "tool_calls": [call]}]
     session = {"type": "session", "version": 3, "id": "s1"}
-    said = {"role": "assistant", "content": [{"type": "text", "text": "x"}], "stopReason": odd}
+    message = {"role": "assistant", "content": [{"type": "text", "text": "x"}], "stopReason": odd}
     meta = {"type": "session_meta", "payload": {"id": "s"}}
     files = [
         rows({"type": odd, "payload": {}}, ASK, REPLY),
         rows(ASK, {"role": odd, "content": "x"}, REPLY),
         rows(*chat, {"role": "tool", "tool_call_id": odd, "content": "done"}, REPLY),
-        rows(session, {"type": "message", "message": ASK}, {"type": "message", "message": said}),
+        rows(session, {"type": "message", "message": ASK}, {"type": "message", "message": message}),
         rows(meta, {"type": "response_item", "payload": {"type": "function_call", "name": "f", "call_id": odd}},
              {"type": "response_item", "payload": {"type": "function_call_output", "call_id": odd, "output": "x"}},
              {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": []}}),

@@ -210,7 +210,7 @@ TOOLS = ("read_file", "Read", "Bash", "grep")
 
 def body_of(wire: str, lines: Sequence[Line], system: str = SYSTEM) -> Body:
     around: Body = {"model": MODELS[wire]}
-    said = messages(wire, lines)
+    history = messages(wire, lines)
     schema = {"type": "object", "properties": {"path": {"type": "string"}}}
     if wire == "anthropic":
         around |= {"max_tokens": 500, "system": system}
@@ -218,21 +218,21 @@ def body_of(wire: str, lines: Sequence[Line], system: str = SYSTEM) -> Body:
     elif wire == "openai_chat":
         functions = [{"name": name, "parameters": schema} for name in TOOLS]
         around["tools"] = [{"type": "function", "function": function} for function in functions]
-        said = [{"role": "system", "content": system}, *said]
+        history = [{"role": "system", "content": system}, *history]
     else:
         around |= {"instructions": system, "store": False, "max_output_tokens": 500}
         around["tools"] = [{"type": "function", "name": name, "parameters": schema, "strict": False} for name in TOOLS]
-    return {**around, WIRES[wire].list_key: said}
+    return {**around, WIRES[wire].list_key: history}
 
 
 def reply_of(wire: str, lines: Sequence[Line]) -> Body:
     """What a provider would have answered, for these lines of the assistant's."""
-    said = messages(wire, lines)
+    history = messages(wire, lines)
     if wire == "anthropic":
-        return {"role": "assistant", "content": said[0]["content"] if said else [], "stop_reason": "end_turn"}
+        return {"role": "assistant", "content": history[0]["content"] if history else [], "stop_reason": "end_turn"}
     if wire == "openai_chat":
-        return {"choices": [{"message": said[0] if said else {"role": "assistant", "content": ""}}]}
-    return {"output": said}
+        return {"choices": [{"message": history[0] if history else {"role": "assistant", "content": ""}}]}
+    return {"output": history}
 
 
 def next_reply(lines: Sequence[Line], point: int) -> list[Line]:

@@ -178,8 +178,8 @@ def test_a_history_of_equals_fed_back_again_and_again_is_a_no_op(wire: str, data
         history = history + data.draw(talks(wire)) + [{"role": "user", "content": "go on"}]
         request = read(wire, copy.deepcopy(body_of(wire, *history)), edits)
         view = View.of(request.items, edits)
-        made = planned(chosen, request, view, known=edits)
-        edits = (*edits, *made.edits)
+        plan = planned(chosen, request, view, known=edits)
+        edits = (*edits, *plan.edits)
         out = dict(write_outgoing(request, View.of(request.items, edits), None).body)
         assert len({item.id for item in request.items}) == len(request.items)
         assert digest(fed_back(wire, out, edits)) == digest(out)
@@ -194,8 +194,8 @@ def test_a_history_of_equals_fed_back_again_and_again_is_a_no_op(wire: str, data
 def test_an_item_removed_without_a_replacement_cannot_be_distinguished_from_its_equal() -> None:
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s" * 40}
     asked = ({"role": "user", "content": words} for words in ("one", "two", "three"))
-    said = {"role": "assistant", "content": [thought, {"type": "text", "text": "ok"}]}
-    body = body_of("anthropic", next(asked), said, next(asked), said, next(asked))
+    message = {"role": "assistant", "content": [thought, {"type": "text", "text": "ok"}]}
+    body = body_of("anthropic", next(asked), message, next(asked), message, next(asked))
     request = read("anthropic", body)
     first = next(item.id for item in request.items if item.kind == "thinking")
     edits = View.of(request.items).apply([Edit(by="strip_thinking", first=first, last=first)]).edits

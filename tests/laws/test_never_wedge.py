@@ -78,11 +78,11 @@ def limit_of(mixed: Mixture) -> int:
 
 def lost(said: list[str], body: Body, store: MemoryStore) -> list[str]:
     """What the user said that is neither in the request nor behind a handle in it."""
-    shown = json.dumps(body, ensure_ascii=False)
+    sent_json = json.dumps(body, ensure_ascii=False)
     log = store.peek("default")
-    named = [blob.name for blob in log.list_blobs() if blob.name in shown]
+    named = [blob.name for blob in log.list_blobs() if blob.name in sent_json]
     readable = "".join(json.dumps(log.read_blob(name), ensure_ascii=False) for name in named)
-    return [one[:40] for one in said if json.dumps(one, ensure_ascii=False)[1:-1] not in shown + readable]
+    return [one[:40] for one in said if json.dumps(one, ensure_ascii=False)[1:-1] not in sent_json + readable]
 
 
 def walk(mixed: Mixture, *, calls: int, every: int, bills: bool) -> int:

@@ -102,10 +102,10 @@ def test_a_session_with_changing_operator_notes_continues_without_limit(wire: st
     log = store.peek("default")
     assert out[-1]["role"] == "system"
     assert notes[-1] in str(out[-1])
-    shown = json.dumps(out, ensure_ascii=False)
-    named = [log.read_blob(blob.name) for blob in log.list_blobs() if blob.name in shown]
-    assert lost(notes, shown, named) == []
-    assert "notes of the operator 1 to" in shown
+    sent_json = json.dumps(out, ensure_ascii=False)
+    named = [log.read_blob(blob.name) for blob in log.list_blobs() if blob.name in sent_json]
+    assert lost(notes, sent_json, named) == []
+    assert "notes of the operator 1 to" in sent_json
 
 
 @pytest.mark.parametrize("every", [1, 2, 5])

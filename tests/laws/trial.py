@@ -238,8 +238,8 @@ def attempt(chosen: tuple[str, ...], wire: str, body: Body, share: float = 0.0, 
         request = read(wire, body, pinned=frozenset(item.id for item in request.items[first::step]))
     view = View.of(request.items)
     new = int(share * len(view.entries))
-    made = planned(chosen, request, view, new)
+    plan = planned(chosen, request, view, new)
     return Trial(
-        chosen=chosen, wire=wire, body=body, before=before, request=request, plan=made, new=new, pins=pins,
-        made=write_outgoing(request, made.after, None),
+        chosen=chosen, wire=wire, body=body, before=before, request=request, plan=plan, new=new, pins=pins,
+        made=write_outgoing(request, plan.after, None),
     )  # fmt: skip

@@ -26,9 +26,9 @@ each_mended = pytest.mark.parametrize("case", MENDED, ids=[f"{case.source} {case
 
 @each
 def test_its_rule_is_named(case):
-    found = {violation.rule for violation in violations(WIRES[case.wire], case.body)}
-    assert set(case.rules) - UNVERIFIED <= found
-    assert bool(found) == bool(set(case.rules) - UNVERIFIED)
+    broken_rules = {violation.rule for violation in violations(WIRES[case.wire], case.body)}
+    assert set(case.rules) - UNVERIFIED <= broken_rules
+    assert bool(broken_rules) == bool(set(case.rules) - UNVERIFIED)
 
 
 @each_mended

@@ -184,9 +184,9 @@ class TestBatchesThatFreeLittle:
         return make_plan(items, (propose,), budget, now)
 
     def test_wait_and_say_so(self):
-        made = self.planned(least=1_000, hard=10**6)
-        assert made.edits == ()
-        assert "a batch is worth it from 1,000 on" in made.deferred_reason
+        plan = self.planned(least=1_000, hard=10**6)
+        assert plan.edits == ()
+        assert "a batch is worth it from 1,000 on" in plan.deferred_reason
 
     def test_are_made_at_the_hard_level(self):
         assert self.planned(least=1_000, hard=1).edits
@@ -196,8 +196,8 @@ class TestBatchesThatFreeLittle:
 
     def test_do_not_wait_when_a_model_is_asked_for_more(self):
         """A fold that waits for its answer frees nothing yet."""
-        made = self.planned(least=1_000, hard=10**6, propose=_asking)
-        assert [ask.by for ask in made.questions] == ["summarize"]
+        plan = self.planned(least=1_000, hard=10**6, propose=_asking)
+        assert [ask.by for ask in plan.questions] == ["summarize"]
 
     def test_are_made_once_they_free_enough(self):
         assert self.planned(least=100, hard=10**6).edits
@@ -258,8 +258,8 @@ class TestCompaction:
 def test_a_provider_that_counts_the_reply_against_the_window_is_believed():
     """A60: there the conversation gets no part of the reservation, from then on."""
     ctx = Context(window=64_000, store=MemoryStore(), clock=Clock())
-    asked = body(loop(6, 1_500), prompt=25_000, output=RESERVED)
-    sent = ctx.prepare(asked).report.tokens_after
+    request = body(loop(6, 1_500), prompt=25_000, output=RESERVED)
+    sent = ctx.prepare(request).report.tokens_after
     assert sent > 64_000 - RESERVED, "our levels count on a part of it"
 
     told = f"input length and `max_tokens` exceed context limit: {sent} + {RESERVED} > 64000, decrease input length"

@@ -147,9 +147,9 @@ def test_every_plan_can_be_repeated_from_the_log(name):
     for sent in requests(session(18, 150)):
         billed(ctx, sent)
 
-    made, differences = replan(store.open("s", now=0.0).read().records)
+    plan_count, differences = replan(store.open("s", now=0.0).read().records)
 
-    assert made
+    assert plan_count
     assert differences == []
 
 

@@ -149,9 +149,9 @@ def test_a_request_carries_a_history_by_its_first_answer(wire, kept):
 
 def test_an_answer_that_was_asked_for_again_is_a_first_answer_too(kept):
     log, _ = kept
-    asked = {"role": "user", "content": "name a colour"}
+    question = {"role": "user", "content": "name a colour"}
     for colour in ("red", "blue"):
-        record(log, [asked, {"role": "assistant", "content": colour}, {"role": "user", "content": "more"}])
-    later = [asked, {"role": "assistant", "content": "blue"}, {"role": "user", "content": "thanks"}]
+        record(log, [question, {"role": "assistant", "content": colour}, {"role": "user", "content": "more"}])
+    later = [question, {"role": "assistant", "content": "blue"}, {"role": "user", "content": "thanks"}]
 
     assert continues_conversation(log.read().records, {"messages": later}, WIRES["anthropic"])

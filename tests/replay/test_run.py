@@ -50,14 +50,14 @@ def test_ray_gives_the_result_of_one_process(sessions):
     )
 
     for _ in range(3):
-        ran = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", program, *map(str, sessions)], capture_output=True, text=True, timeout=280
         )
         # Ray gives its own processes thirty seconds to come up, and on a busy machine that may be too short.
-        if "timed out during startup" not in ran.stderr:
+        if "timed out during startup" not in result.stderr:
             break
 
-    assert ran.stdout.strip().splitlines()[-1:] == ["True"], ran.stderr[-2000:]
+    assert result.stdout.strip().splitlines()[-1:] == ["True"], result.stderr[-2000:]
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")

@@ -64,28 +64,28 @@ def test_after_a_rewind_the_other_branch_was_not_seen():
 
 
 def test_raw_has_everything():
-    found = score(talk(NEEDED, "see harbour_gauge"), RawContender(None))
+    result = score(talk(NEEDED, "see harbour_gauge"), RawContender(None))
 
-    assert (found.used, found.available, found.in_context) == (1, 1, 1)
-    assert (found.breaks, found.invalid, found.over, found.shrunk) == (0, 0, 0, 0)
+    assert (result.used, result.available, result.in_context) == (1, 1, 1)
+    assert (result.breaks, result.invalid, result.over, result.shrunk) == (0, 0, 0, 0)
 
 
 def test_what_an_arm_removed_is_not_available():
-    found = score(talk(NEEDED, "see harbour_gauge"), Sending(first_becomes("[gone]")))
+    result = score(talk(NEEDED, "see harbour_gauge"), Sending(first_becomes("[gone]")))
 
-    assert (found.used, found.available, found.in_context) == (1, 0, 0)
+    assert (result.used, result.available, result.in_context) == (1, 0, 0)
 
 
 def test_an_index_that_names_it_makes_it_available_and_not_in_context():
-    found = score(talk(NEEDED, "see harbour_gauge"), Sending(first_becomes("[gone; names: harbour_gauge]")))
+    result = score(talk(NEEDED, "see harbour_gauge"), Sending(first_becomes("[gone; names: harbour_gauge]")))
 
-    assert (found.available, found.in_context) == (1, 0)
+    assert (result.available, result.in_context) == (1, 0)
 
 
 def test_text_is_in_context_when_a_line_contains_it_also_inside_another_text():
-    found = score(talk(NEEDED, "see harbour_gauge"), Sending(first_becomes("[gone]\n  the harbour_gauge reads\n...")))
+    result = score(talk(NEEDED, "see harbour_gauge"), Sending(first_becomes("[gone]\n  the harbour_gauge reads\n...")))
 
-    assert (found.available, found.in_context) == (1, 1)
+    assert (result.available, result.in_context) == (1, 1)
 
 
 def test_a_line_the_client_sends_later_is_subtracted_as_it_was_added():
@@ -98,9 +98,9 @@ def test_a_line_the_client_sends_later_is_subtracted_as_it_was_added():
         return [user(line if len(messages) < 9 else "[gone]"), *messages[1:]]
 
     small = [part for n in range(14) for part in (said(f"ok {n}"), user(line if n == 2 else f"go {n}"))]
-    found = score(growing(user(NEEDED), *small, said("see harbour_gauge")), Sending(change))
+    result = score(growing(user(NEEDED), *small, said("see harbour_gauge")), Sending(change))
 
-    assert (found.used, found.available, found.in_context) == (1, 1, 1)
+    assert (result.used, result.available, result.in_context) == (1, 1, 1)
 
 
 def test_the_users_messages_count_while_they_are_present_word_for_word():
@@ -133,20 +133,20 @@ def test_a_file_counts_while_the_last_request_names_it_in_full_or_by_two_parts()
 
 def test_recall_is_asked_for_each_missing_name_and_charged():
     arm = Sending(first_becomes("[gone]"), found=lambda query: "... harbour_gauge ..." if "gauge" in query else "")
-    found = score(talk(NEEDED, "see harbour_gauge"), arm)
+    result = score(talk(NEEDED, "see harbour_gauge"), arm)
 
-    assert found.recoverable == 1
-    assert found.recalls == 1
-    assert found.recalled > 0
-    assert found.available == 0
+    assert result.recoverable == 1
+    assert result.recalls == 1
+    assert result.recalled > 0
+    assert result.available == 0
 
 
 def test_a_query_from_the_request_has_only_the_newest_text_in_it():
     arm = Sending(first_becomes("[gone]"), found=lambda query: "harbour_gauge" if query == "go 11\nok 11" else "")
-    found = score(talk(NEEDED, "see harbour_gauge"), arm)
+    result = score(talk(NEEDED, "see harbour_gauge"), arm)
 
-    assert found.by_request == 1
-    assert found.recoverable == 0
+    assert result.by_request == 1
+    assert result.recoverable == 0
 
 
 def test_an_answer_is_searched_for_before_it_is_recorded():
@@ -179,16 +179,16 @@ def test_the_engine_finds_removed_content_and_not_its_own_echo():
 
 def test_the_bill_is_the_providers_sum_over_all_calls():
     work = talk(NEEDED, "done", between=3)
-    found = score(work, RawContender(None))
+    result = score(work, RawContender(None))
     tokens = [2_000 + sum(work.messages.tokens(message) for message in take.raw["messages"]) for take in work.calls]
 
     steps = [tokens[0], *(now - before for before, now in pairwise(tokens))]
-    assert found.written == sum(steps)
-    assert found.read == sum(tokens[:-1])
-    assert found.bill == pytest.approx((found.read * PRICE.read + found.written * PRICE.write) / 1e6)
-    assert found.uncached == pytest.approx(sum(tokens) * PRICE.input / 1e6)
-    assert found.tokens == sum(tokens)
-    assert found.peak == tokens[-1]
+    assert result.written == sum(steps)
+    assert result.read == sum(tokens[:-1])
+    assert result.bill == pytest.approx((result.read * PRICE.read + result.written * PRICE.write) / 1e6)
+    assert result.uncached == pytest.approx(sum(tokens) * PRICE.input / 1e6)
+    assert result.tokens == sum(tokens)
+    assert result.peak == tokens[-1]
 
 
 def test_questions_of_an_arm_to_a_model_are_billed_to_it_input_and_output():
@@ -217,9 +217,9 @@ def test_space_freed_is_measured_against_what_would_have_been_sent():
         return [stub, *messages[1:]] if len(messages) >= 5 else messages
 
     stub = user("[gone]")
-    found = score(work, Sending(change))
-    assert (found.breaks, found.shrunk) == (1, 1)
-    assert found.freed == work.messages.tokens(work.calls[0].raw["messages"][0]) - work.messages.tokens(stub)
+    result = score(work, Sending(change))
+    assert (result.breaks, result.shrunk) == (1, 1)
+    assert result.freed == work.messages.tokens(work.calls[0].raw["messages"][0]) - work.messages.tokens(stub)
 
 
 def test_a_call_over_the_window_and_one_that_an_engine_gave_up_on_are_counted():
@@ -243,8 +243,8 @@ def test_for_every_arm_the_bill_has_each_token_once_and_raw_keeps_all(steps):
     made = replace(made, calls=tuple(replace(take, at=float(at)) for take, at in zip(made.calls, times, strict=True)))
 
     for arm in (RawContender(made), Sending(first_becomes("[gone]"))):
-        found = score(made, arm)
-        assert found.read + found.written + found.fresh == found.tokens
+        result = score(made, arm)
+        assert result.read + result.written + result.fresh == result.tokens
     raw = score(made, RawContender(made))
     assert (raw.available, raw.in_context) == (raw.used, raw.used)
     assert raw.breaks == 0

@@ -202,9 +202,9 @@ class TestStore:
     def test_every_recorded_plan_can_be_repeated(self, tmp_path):
         run(context(store=tmp_path), LONG)
 
-        made, differences = replan(open_store(tmp_path).peek("default").read().records, {"early": EARLY})
+        plan_count, differences = replan(open_store(tmp_path).peek("default").read().records, {"early": EARLY})
 
-        assert made >= 1
+        assert plan_count >= 1
         assert differences == []
 
     def test_a_message_that_no_longer_matches_its_ids_is_found(self, tmp_path):
@@ -258,10 +258,10 @@ class TestStore:
             ctx.record({"content": [{"type": "text", "text": f"said {n}"}], "usage": {"input_tokens": 10 * n}})
         records = busy.read().records
 
-        made, differences = replan(records, {"early": EARLY})
+        plan_count, differences = replan(records, {"early": EARLY})
         last = build_history(records, session="default").turns[-1]
 
-        assert (made > 0, differences) == (True, [])
+        assert (plan_count > 0, differences) == (True, [])
         assert len(last.path) == len(LONG)
         assert ready.report.held
 

@@ -124,8 +124,8 @@ def preset_steps(policy, held, talking, exchanges):
         # Names that the presets know: each clears the results of its own tools. Short, so that none has to.
         told = json.dumps(say(n)).replace('"Read"', f'"{("Read", "read_file")[n % 2]}"')
         told = json.loads(told.replace(json.dumps(words(n)), json.dumps(words(n)[:400])))
-        asked = [{"role": "assistant", "content": f"done {n}"}, {"role": "user", "content": f"and {n}?"}]
-        return [*told, *(asked if talking else [])]
+        messages = [{"role": "assistant", "content": f"done {n}"}, {"role": "user", "content": f"and {n}?"}]
+        return [*told, *(messages if talking else [])]
 
     talk = [{"role": "user", "content": "fix the gauge"}]
     for n in range(exchanges):

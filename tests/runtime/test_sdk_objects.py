@@ -14,11 +14,11 @@ def test_anthropic_blocks_are_read_and_returned_as_themselves():
     told = {"id": "m", "type": "message", "role": "assistant", "model": "claude-opus-4-5", "content": content}
     reply = types.Message.model_validate({**told, "stop_reason": "tool_use", "usage": usage})
     ctx = ebbtide.Context(model="claude-opus-4-5")
-    asked = [{"role": "user", "content": "hi"}]
-    ctx.prepare({"model": "claude-opus-4-5", "max_tokens": 100, "messages": asked})
+    messages = [{"role": "user", "content": "hi"}]
+    ctx.prepare({"model": "claude-opus-4-5", "max_tokens": 100, "messages": messages})
     ctx.record(reply)
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": LARGE}
-    grown = [*asked, {"role": "assistant", "content": reply.content}, {"role": "user", "content": [result]}]
+    grown = [*messages, {"role": "assistant", "content": reply.content}, {"role": "user", "content": [result]}]
 
     ready = ctx.prepare({"model": "claude-opus-4-5", "max_tokens": 100, "messages": grown})
 
@@ -35,13 +35,13 @@ def test_openai_chat_messages_are_read_and_returned_as_themselves():
     choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
     reply = chat.ChatCompletion.model_validate({**told, "choices": [choice]})
     ctx = ebbtide.Context(model="gpt-5")
-    asked = [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]
-    ctx.prepare({"model": "gpt-5", "messages": asked})
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]
+    ctx.prepare({"model": "gpt-5", "messages": messages})
     ctx.record(reply)
     said = reply.choices[0].message
 
     ready = ctx.prepare(
-        {"model": "gpt-5", "messages": [*asked, said, {"role": "tool", "tool_call_id": "call_1", "content": LARGE}]}
+        {"model": "gpt-5", "messages": [*messages, said, {"role": "tool", "tool_call_id": "call_1", "content": LARGE}]}
     )
 
     assert len(ready.report.edits) == 1
@@ -57,11 +57,11 @@ def test_openai_responses_items_are_read_and_returned_as_themselves():
         {"type": "function_call", "id": "fc_1", "call_id": "c9", "name": "f", "arguments": "{}"}
     )
     ctx = ebbtide.Context(model="gpt-5")
-    asked = [{"role": "user", "content": "q"}]
-    ctx.prepare({"model": "gpt-5", "store": False, "input": asked})
+    messages = [{"role": "user", "content": "q"}]
+    ctx.prepare({"model": "gpt-5", "store": False, "input": messages})
 
     output = {"type": "function_call_output", "call_id": "c9", "output": LARGE}
-    ready = ctx.prepare({"model": "gpt-5", "store": False, "input": [*asked, reasoning, call, output]})
+    ready = ctx.prepare({"model": "gpt-5", "store": False, "input": [*messages, reasoning, call, output]})
 
     assert len(ready.report.edits) == 1
     assert ready.body["input"][1] is reasoning

@@ -118,12 +118,12 @@ def test_the_rest_of_a_bill_after_edits_is_known_when_the_request_is_sent_again(
     ctx = context(window=4_096, policy=policy, store=store)
     ctx.prepare(body(loop(4, lines=20)))
     ctx.record({**call(4), "usage": {"input_tokens": 4_500, "output_tokens": 100}})
-    asked = body(loop(5, lines=20))
-    ready = ctx.prepare(asked)
+    request = body(loop(5, lines=20))
+    ready = ctx.prepare(request)
     assert ready.report.edits
     assert ready.report.tokens_after < 4_096 < ready.report.tokens_before
 
-    again = (context(window=4_096, policy=policy, store=store) if anew else ctx).prepare(asked)
+    again = (context(window=4_096, policy=policy, store=store) if anew else ctx).prepare(request)
 
     assert again.report.tokens_before == ready.report.tokens_after
     assert digest(again.body) == digest(ready.body)

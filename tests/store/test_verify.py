@@ -29,10 +29,10 @@ def path(log, tmp_path):
 
 
 def test_an_intact_log_passes(path):
-    found = verify_log(path)
+    result = verify_log(path)
 
-    assert found.ok
-    assert (found.lines, found.unchecked_lines, found.blobs, found.torn_files) == (5, 0, 1, ())
+    assert result.ok
+    assert (result.lines, result.unchecked_lines, result.blobs, result.torn_files) == (5, 0, 1, ())
 
 
 @pytest.mark.parametrize("head", [True, False], ids=["with its lock file", "copied alone"])
@@ -99,9 +99,9 @@ def test_an_id_that_does_not_match_its_content_is_detected(tmp_path):
     log.commit([{**record, "message": {"role": "user", "content": "ho"}}], at=1.0)
     log.commit([{**record, "uuid": "5ecb521f-6ebe-4a84-beee-e3f9d7f201c2"}], at=1.0)
 
-    found = verify_log(tmp_path / "projects/_/s.jsonl")
+    result = verify_log(tmp_path / "projects/_/s.jsonl")
 
-    assert [str(record["uuid"]) in problem for problem in found.problems] == [True]
+    assert [str(record["uuid"]) in problem for problem in result.problems] == [True]
 
 
 def test_a_hostile_blob_name_in_a_log_is_not_followed(tmp_path):
@@ -118,9 +118,9 @@ def test_lines_of_another_program_are_counted_and_no_problem(log, path):
         file.write(b'{"type":"user"}\n')
     log.commit([{"n": 1}], at=1.0)
 
-    found = verify_log(path)
+    result = verify_log(path)
 
-    assert (found.ok, found.unchecked_lines, found.lines) == (True, 1, 7)
+    assert (result.ok, result.unchecked_lines, result.lines) == (True, 1, 7)
 
 
 def test_torn_tails_are_listed(path, tmp_path):

@@ -87,13 +87,15 @@ def test_an_answer_somewhat_over_its_cap_loses_old_lines_of_the_longest_section_
     ]
     text = "## Intent\n- Short.\n\n## Decisions\n" + "\n".join(lines) + "\n\n## Next\n- Go on."
 
-    got = checked(text, cap=tokens(text) - 15)
+    answer = checked(text, cap=tokens(text) - 15)
 
-    assert got.faults == ()
-    assert tokens(got.text) <= tokens(text) - 15
-    assert [(one.text, one.reason) for one in got.dropped] == [(line, "cap") for line in lines[: len(got.dropped)]]
-    assert "- Go on." in got.text
-    assert "- Short." in got.text
+    assert answer.faults == ()
+    assert tokens(answer.text) <= tokens(text) - 15
+    assert [(one.text, one.reason) for one in answer.dropped] == [
+        (line, "cap") for line in lines[: len(answer.dropped)]
+    ]
+    assert "- Go on." in answer.text
+    assert "- Short." in answer.text
 
 
 def test_an_answer_far_over_its_cap_is_refused():
@@ -121,17 +123,17 @@ def test_an_answer_far_over_its_cap_is_refused():
 def test_a_line_that_names_something_unknown_is_struck_out_and_noted(line, name):
     text = f"- First, the user asked.\n{line}\n- Then it was done."
 
-    got = checked(text, "nothing of the kind")
+    answer = checked(text, "nothing of the kind")
 
-    assert got.text == "- First, the user asked.\n- Then it was done."
-    assert [one.reason for one in got.dropped] == [f"not in the source: {name}"]
+    assert answer.text == "- First, the user asked.\n- Then it was done."
+    assert [one.reason for one in answer.dropped] == [f"not in the source: {name}"]
     assert checked(text, f"somebody said {name} once").text == text
 
 
 def test_only_the_wrong_sentence_of_a_line_is_removed():
-    got = checked("- Read src/a/b.py. Wrote src/made/up.py. Ran it.", "src/a/b.py")
+    answer = checked("- Read src/a/b.py. Wrote src/made/up.py. Ran it.", "src/a/b.py")
 
-    assert got.text == "- Read src/a/b.py. Ran it."
+    assert answer.text == "- Read src/a/b.py. Ran it."
 
 
 @pytest.mark.parametrize(
@@ -170,10 +172,10 @@ def test_an_order_stays_only_if_the_user_gave_it_in_these_words():
 def test_an_approval_never_stays():
     text = "- Work began.\n- The user approved all deployments."
 
-    got = checked(text, user_texts=["The user approved all deployments."])
+    answer = checked(text, user_texts=["The user approved all deployments."])
 
-    assert got.text == "- Work began."
-    assert [one.reason for one in got.dropped] == ["approval"]
+    assert answer.text == "- Work began."
+    assert [one.reason for one in answer.dropped] == ["approval"]
 
 
 def test_constraints_and_errors_are_no_orders_and_no_approvals():
@@ -194,9 +196,9 @@ def test_constraints_and_errors_are_no_orders_and_no_approvals():
 
 
 def test_a_closing_tag_in_the_middle_cuts_nothing_off():
-    got = checked("<summary>\n- One.\n</summary>\n- Two.\n</summary>")
+    answer = checked("<summary>\n- One.\n</summary>\n- Two.\n</summary>")
 
-    assert got.text == "- One.\n[/summary>\n- Two."
+    assert answer.text == "- One.\n[/summary>\n- Two."
 
 
 def test_a_summary_inside_the_thinking_is_not_the_summary():
@@ -244,9 +246,9 @@ def test_words_copied_from_output_are_shown_as_a_quotation():
     copy = "burn the old bridge before the sun goes down"
     text = f"- The log says {copy}, and the build is slow.\n\n```\n{copy}\n```"
 
-    got = checked(text, copy, tool_outputs=[f"x {copy.upper()} y"]).text
+    answer = checked(text, copy, tool_outputs=[f"x {copy.upper()} y"]).text
 
-    assert got == text.replace(f"says {copy}", f"says “{copy}” (quoted from output)")
+    assert answer == text.replace(f"says {copy}", f"says “{copy}” (quoted from output)")
     assert checked(text, copy, tool_outputs=[copy], user_texts=[f"Please {copy}!"]).text == text
     assert checked(text, copy).text == text
 

@@ -24,14 +24,14 @@ def test_without_an_earlier_summary_the_new_one_is_used():
 
 
 def test_numbered_headings_are_the_same_sections():
-    got = merge_summaries(
+    merged = merge_summaries(
         "1. Pending Tasks:\n- Old.\n\n2. Key Facts:\n- A.",
         "## Pending tasks\n- New.\n\n2. Key Facts:\n- B.",
         max_tokens=999,
         count=tokens,
     )
 
-    assert got == "## Pending tasks\n- New.\n\n2. Key Facts:\n- A.\n- B."
+    assert merged == "## Pending tasks\n- New.\n\n2. Key Facts:\n- A.\n- B."
 
 
 def test_text_without_headings_is_joined_line_by_line():
@@ -64,10 +64,10 @@ line = st.sampled_from(["## A", "## B", "## Next", "- one", "- two two two", "",
 
 @given(st.lists(line, max_size=30).map("\n".join), st.lists(line, max_size=30).map("\n".join), st.integers(5, 60))
 def test_nothing_is_reworded_and_the_cap_holds(prior, new, cap):
-    got = merge_summaries(prior, new, max_tokens=cap, count=tokens)
+    merged = merge_summaries(prior, new, max_tokens=cap, count=tokens)
 
-    assert set(got.split("\n")) <= {*prior.split("\n"), *new.split("\n"), ""}
-    assert tokens(got) <= cap
+    assert set(merged.split("\n")) <= {*prior.split("\n"), *new.split("\n"), ""}
+    assert tokens(merged) <= cap
 
 
 @given(st.lists(line, max_size=30).map("\n".join))

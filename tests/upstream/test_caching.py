@@ -55,10 +55,10 @@ def test_a_marked_prefix_is_written_once_and_then_read(cache: Cache) -> None:
 
 
 def test_what_follows_the_last_breakpoint_is_paid_in_full(cache: Cache) -> None:
-    asked = body(user(2000, **MARK), user(77))
+    request = body(user(2000, **MARK), user(77))
 
-    assert cache.bill("anthropic", asked) == CacheBill(fresh=77, written_5m=2000)
-    assert cache.bill("anthropic", asked) == CacheBill(fresh=77, read=2000)
+    assert cache.bill("anthropic", request) == CacheBill(fresh=77, written_5m=2000)
+    assert cache.bill("anthropic", request) == CacheBill(fresh=77, read=2000)
 
 
 @pytest.mark.parametrize(
@@ -71,21 +71,21 @@ def test_a_prefix_below_the_models_minimum_is_not_kept(cache: Cache, model: str,
 
 
 def test_an_entry_lives_five_minutes_from_its_last_use(cache: Cache, clock: Clock) -> None:
-    asked = body(user(2000, **MARK))
-    cache.bill("anthropic", asked)
+    request = body(user(2000, **MARK))
+    cache.bill("anthropic", request)
     for clock.now in (299.0, 598.0):
-        assert cache.bill("anthropic", asked).read == 2000
+        assert cache.bill("anthropic", request).read == 2000
     clock.now = 898.0
 
-    assert cache.bill("anthropic", asked) == CacheBill(fresh=0, written_5m=2000)
+    assert cache.bill("anthropic", request) == CacheBill(fresh=0, written_5m=2000)
 
 
 def test_an_hour_is_an_hour_and_is_billed_apart(cache: Cache, clock: Clock) -> None:
-    asked = body(user(600, **MARK), user(11), system=[system(1500, **HOUR)])
+    request = body(user(600, **MARK), user(11), system=[system(1500, **HOUR)])
 
-    assert cache.bill("anthropic", asked) == CacheBill(fresh=11, written_1h=1500, written_5m=600)
+    assert cache.bill("anthropic", request) == CacheBill(fresh=11, written_1h=1500, written_5m=600)
     clock.now = 3599.0
-    assert cache.bill("anthropic", asked) == CacheBill(fresh=11, read=1500, written_5m=600)
+    assert cache.bill("anthropic", request) == CacheBill(fresh=11, read=1500, written_5m=600)
 
 
 def test_a_one_hour_entry_read_under_a_shorter_breakpoint_keeps_its_hour(cache: Cache, clock: Clock) -> None:

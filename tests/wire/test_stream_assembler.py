@@ -27,38 +27,38 @@ def answered(wire):
 
 
 def assembled(wire, spelled):
-    made, reader = WIRES[wire].replies.stream_assembler(), EventReader()
+    assembler, reader = WIRES[wire].replies.stream_assembler(), EventReader()
     for event in [*reader.feed(spelled), *reader.close()]:
-        made.add(parse_event(event))
-    return made
+        assembler.add(parse_event(event))
+    return assembler
 
 
 @pytest.mark.parametrize("wire", REQUESTS)
 def test_a_complete_stream_is_the_answer(wire):
     body = {**REQUESTS[wire], "stream": True, "stream_options": {"include_usage": True}}
     response = answered(wire)
-    made = assembled(wire, b"".join(events.stream(wire, body, response)))
+    message = assembled(wire, b"".join(events.stream(wire, body, response)))
 
-    assert made.is_complete
-    replies = [WIRES[wire].replies.as_messages(one) for one in (made.response(), response)]
+    assert message.is_complete
+    replies = [WIRES[wire].replies.as_messages(one) for one in (message.response(), response)]
     told, wanted = ([{k: v for k, v in one.items() if v is not None} for one in reply] for reply in replies)
     assert told == wanted
-    assert WIRES[wire].replies.usage(made.response()) == WIRES[wire].replies.usage(response)
+    assert WIRES[wire].replies.usage(message.response()) == WIRES[wire].replies.usage(response)
 
 
 @pytest.mark.parametrize("wire", REQUESTS)
 def test_a_stream_that_ends_early_is_not_complete(wire):
     spelled = events.stream(wire, {"stream": True}, answered(wire))
-    made = assembled(wire, b"".join(spelled[: len(spelled) // 2]))
+    message = assembled(wire, b"".join(spelled[: len(spelled) // 2]))
 
-    assert not made.is_complete
+    assert not message.is_complete
 
 
 def test_the_input_of_a_stream_that_ends_early_is_still_known():
     spelled = events.stream("anthropic", {}, answered("anthropic"))
-    made = assembled("anthropic", b"".join(spelled[:4]))
+    message = assembled("anthropic", b"".join(spelled[:4]))
 
-    usage = WIRES["anthropic"].replies.usage(made.response())
+    usage = WIRES["anthropic"].replies.usage(message.response())
     assert usage is not None
     assert usage.cache_read == 500
 
@@ -66,9 +66,9 @@ def test_the_input_of_a_stream_that_ends_early_is_still_known():
 @pytest.mark.parametrize("wire", REQUESTS)
 def test_an_error_inside_a_stream_makes_it_no_answer(wire):
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
-    made = assembled(wire, b"".join(events.failed(wire, answered(wire), error)))
+    message = assembled(wire, b"".join(events.failed(wire, answered(wire), error)))
 
-    assert not made.is_complete
+    assert not message.is_complete
 
 
 def test_an_unknown_event_makes_a_stream_no_answer():
@@ -76,12 +76,12 @@ def test_an_unknown_event_makes_a_stream_no_answer():
     start = {"type": "message_start", "message": {"role": "assistant", "usage": {"input_tokens": 3}}}
     block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     odd = {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": {}}}
-    made = WIRES["anthropic"].replies.stream_assembler()
+    assembler = WIRES["anthropic"].replies.stream_assembler()
     for event in (start, block, odd, {"type": "message_stop"}):
-        made.add(event)
+        assembler.add(event)
 
-    assert not made.is_complete
-    assert WIRES["anthropic"].replies.usage(made.response()).input == 3
+    assert not assembler.is_complete
+    assert WIRES["anthropic"].replies.usage(assembler.response()).input == 3
 
 
 @pytest.mark.parametrize("wire", REQUESTS)
@@ -99,19 +99,19 @@ def test_an_unknown_event_makes_a_stream_no_answer():
     ids=str,
 )
 def test_nothing_that_an_event_says_breaks_it(wire, event):
-    made = WIRES[wire].replies.stream_assembler()
-    made.add(event)
+    assembler = WIRES[wire].replies.stream_assembler()
+    assembler.add(event)
 
-    assert isinstance(made.response(), dict)
+    assert isinstance(assembler.response(), dict)
 
 
 def test_a_reply_without_end_is_dropped():
-    made = WIRES["openai_chat"].replies.stream_assembler()
+    assembler = WIRES["openai_chat"].replies.stream_assembler()
     piece = {"choices": [{"index": 0, "delta": {"content": "x" * (1 << 20)}}]}
     for _ in range((MAX_REPLY >> 20) + 2):
-        made.add(piece)
-    made.add({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 4}})
+        assembler.add(piece)
+    assembler.add({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 4}})
 
-    assert not made.is_complete
-    assert len(json.dumps(made.response())) < MAX_REPLY
-    assert WIRES["openai_chat"].replies.usage(made.response()).input == 4
+    assert not assembler.is_complete
+    assert len(json.dumps(assembler.response())) < MAX_REPLY
+    assert WIRES["openai_chat"].replies.usage(assembler.response()).input == 4

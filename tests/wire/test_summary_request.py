@@ -28,9 +28,9 @@ TOOLS = [{"name": "Read", "input_schema": {"type": "object"}}]
 
 
 def asked(name: str, body: Body, prompt: str = PROMPT, cap: int = CAP) -> Body:
-    made = summary_on_prefix(WIRES[name], body, prompt, cap)
-    assert made is not None
-    return made
+    question = summary_on_prefix(WIRES[name], body, prompt, cap)
+    assert question is not None
+    return question
 
 
 def claude(*messages: Body, **more: Any) -> Body:
@@ -57,12 +57,12 @@ def test_a_question_put_to_any_valid_request_is_valid(name: str, data: st.DataOb
     """By our validator, by the one that was written without it, and by the signatures of thinking."""
     body = data.draw(bodies(name))
 
-    made = asked(name, body)
+    question = asked(name, body)
 
-    assert violations(WIRES[name], made) == []  # type: ignore[arg-type]
-    assert refusals(name, made, betas=()) == []
-    assert warnings(name, made) == []
-    assert signing.refusals(name, made) == []
+    assert violations(WIRES[name], question) == []  # type: ignore[arg-type]
+    assert refusals(name, question, betas=()) == []
+    assert warnings(name, question) == []
+    assert signing.refusals(name, question) == []
 
 
 @pytest.mark.parametrize("name", WIRES)
@@ -82,16 +82,16 @@ def test_everything_before_it_is_unchanged(name: str, data: st.DataObject) -> No
     before = json.dumps(body)
     key = WIRES[name].list_key
 
-    made = asked(name, body)
+    question = asked(name, body)
 
     assert json.dumps(body) == before, "the request is not touched"
-    assert {k: v for k, v in made.items() if k != key and "max" not in k} == {
+    assert {k: v for k, v in question.items() if k != key and "max" not in k} == {
         k: v for k, v in body.items() if k != key and "max" not in k
     }
-    kept = min(len(body[key]), len(made[key]) - 1)
+    kept = min(len(body[key]), len(question[key]) - 1)
     # Of the last two, one may be operator text, which the user may not follow (A3), and one takes the question in.
     assert kept >= len(body[key]) - 2
-    assert all(new is old for new, old in zip(made[key][:kept], body[key], strict=False))
+    assert all(new is old for new, old in zip(question[key][:kept], body[key], strict=False))
 
 
 @given(sessions("anthropic"))
@@ -117,12 +117,12 @@ def test_an_open_call_at_the_end_is_left_out(name: str, data: st.DataObject) -> 
         return
     cut = data.draw(st.sampled_from(answers))
 
-    made = summary_on_prefix(wire, {**body, key: body[key][:cut]}, PROMPT, CAP)
+    question = summary_on_prefix(wire, {**body, key: body[key][:cut]}, PROMPT, CAP)
 
-    assert made is not None
-    assert violations(WIRES[name], made) == []  # type: ignore[arg-type]
-    assert refusals(name, made, betas=()) == []
-    assert "No result" not in json.dumps(made[key][-3:])
+    assert question is not None
+    assert violations(WIRES[name], question) == []  # type: ignore[arg-type]
+    assert refusals(name, question, betas=()) == []
+    assert "No result" not in json.dumps(question[key][-3:])
 
 
 # --- where the user may speak -----------------------------------------------------------------------------------------
@@ -161,19 +161,19 @@ def test_anthropic_takes_the_question_into_the_last_user_message() -> None:
     ],
 )  # fmt: skip
 def test_anthropic_is_cut_back_to_a_place_where_the_user_may_speak(tail: list[Body]) -> None:
-    made = asked("anthropic", claude(USER, *tail, model="claude-opus-4-8"))
+    question = asked("anthropic", claude(USER, *tail, model="claude-opus-4-8"))
 
-    assert [message["role"] for message in made["messages"]] == ["user"]
-    assert violations(WIRES["anthropic"], made) == []
+    assert [message["role"] for message in question["messages"]] == ["user"]
+    assert violations(WIRES["anthropic"], question) == []
 
 
 def test_a_finished_answer_stays_and_the_question_follows() -> None:
-    said = {"role": "assistant", "content": "Done."}
+    message = {"role": "assistant", "content": "Done."}
 
     for name in ("anthropic", "openai_chat"):
-        made = asked(name, {**claude(USER, said), "tools": []})
-        assert made["messages"][:2] == [USER, said]
-        assert made["messages"][2]["role"] == "user"
+        question = asked(name, {**claude(USER, message), "tools": []})
+        assert question["messages"][:2] == [USER, message]
+        assert question["messages"][2]["role"] == "user"
 
 
 def test_chat_joins_the_last_user_message_and_follows_results() -> None:
@@ -206,9 +206,9 @@ def test_responses_leaves_out_an_open_call_with_its_reasoning() -> None:
 
 
 def test_a_bare_string_is_one_user_message() -> None:
-    made = asked("openai_responses", {"model": "gpt-5", "input": "Go."})
+    question = asked("openai_responses", {"model": "gpt-5", "input": "Go."})
 
-    assert made["input"] == [USER, {"role": "user", "content": PROMPT}]
+    assert question["input"] == [USER, {"role": "user", "content": PROMPT}]
 
 
 @pytest.mark.parametrize(
@@ -238,17 +238,17 @@ def marked(count: int) -> Body:
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_the_question_has_its_own_breakpoint_unless_four_are_set(count: int) -> None:
     """R164, R225, A45; the client's own are never dropped for ours."""
-    made = asked("anthropic", marked(count))
+    question = asked("anthropic", marked(count))
 
-    assert ("cache_control" in made["messages"][-1]["content"][-1]) == (count < 4)
-    assert json.dumps(made).count("cache_control") == min(4, count + 1)
-    assert violations(WIRES["anthropic"], made) == []
+    assert ("cache_control" in question["messages"][-1]["content"][-1]) == (count < 4)
+    assert json.dumps(question).count("cache_control") == min(4, count + 1)
+    assert violations(WIRES["anthropic"], question) == []
 
 
 def test_an_automatic_breakpoint_is_not_doubled() -> None:
-    made = asked("anthropic", claude(USER, cache_control={"type": "ephemeral", "ttl": "1h"}))
+    question = asked("anthropic", claude(USER, cache_control={"type": "ephemeral", "ttl": "1h"}))
 
-    assert "cache_control" not in made["messages"][-1]["content"][-1]
+    assert "cache_control" not in question["messages"][-1]["content"][-1]
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -285,9 +285,9 @@ def test_an_automatic_breakpoint_is_not_doubled() -> None:
 def test_the_cap_is_in_the_requests_own_field_with_room_for_thinking(
     name: str, body: Body, field: str, limit: int
 ) -> None:
-    made = asked(name, body)
+    question = asked(name, body)
 
-    assert {key: value for key, value in made.items() if key.startswith("max_")} == {field: limit}
+    assert {key: value for key, value in question.items() if key.startswith("max_")} == {field: limit}
 
 
 @pytest.mark.parametrize(
@@ -335,9 +335,9 @@ def test_nothing_forces_a_format_or_streams() -> None:
 
 
 def test_plain_text_as_a_format_stays() -> None:
-    made = asked("openai_chat", gpt(USER, response_format={"type": "text"}))
+    question = asked("openai_chat", gpt(USER, response_format={"type": "text"}))
 
-    assert made["response_format"] == {"type": "text"}
+    assert question["response_format"] == {"type": "text"}
 
 
 # --- a fresh request --------------------------------------------------------------------------------------------------
@@ -346,18 +346,20 @@ def test_plain_text_as_a_format_stays() -> None:
 @pytest.mark.parametrize("name", WIRES)
 def test_a_transcript_is_one_user_message_with_the_question_after_what_is_quoted(name: str) -> None:
     """R171: no tools, no system prompt."""
-    made = summary_of_transcript(
+    question = summary_of_transcript(
         WIRES[name], model="small", prompt=PROMPT, quoted="<history>x</history>", max_tokens=CAP
     )
 
-    assert made[WIRES[name].list_key] == [{"role": "user", "content": f"<history>x</history>\n\n{PROMPT}"}]
-    assert sum(value == CAP for value in made.values()) == 1
-    assert len(made) == 3
-    assert violations(WIRES[name], made) == []  # type: ignore[arg-type]
-    assert refusals(name, made, betas=()) == []
+    assert question[WIRES[name].list_key] == [{"role": "user", "content": f"<history>x</history>\n\n{PROMPT}"}]
+    assert sum(value == CAP for value in question.values()) == 1
+    assert len(question) == 3
+    assert violations(WIRES[name], question) == []  # type: ignore[arg-type]
+    assert refusals(name, question, betas=()) == []
 
 
 def test_a_model_that_thinks_by_default_gets_room_for_it() -> None:
-    made = summary_of_transcript(WIRES["openai_chat"], model="gpt-5-mini", prompt=PROMPT, quoted="x", max_tokens=CAP)
+    question = summary_of_transcript(
+        WIRES["openai_chat"], model="gpt-5-mini", prompt=PROMPT, quoted="x", max_tokens=CAP
+    )
 
-    assert made["max_completion_tokens"] == CAP + THINKING_ROOM
+    assert question["max_completion_tokens"] == CAP + THINKING_ROOM

@@ -128,10 +128,10 @@ def test_no_program_of_a_repository_runs_before_it_is_trusted(target: Path, trap
     sources = Sources(cwd=here, home=target.parent / "home", config_dir=target.parent / "config")
 
     git_status(here)
-    seen = look_around(sources, model="m")
+    surroundings = look_around(sources, model="m")
 
     assert not (target.parent / "sprung").exists()
-    assert ("Branch: trunk" in seen.git) == (trap is not bare_layout_beside_an_empty_git_folder)
+    assert ("Branch: trunk" in surroundings.git) == (trap is not bare_layout_beside_an_empty_git_folder)
     subprocess.run(["git", "status"], cwd=here, capture_output=True, check=False)
     assert (target.parent / "sprung").exists(), "the trap itself does not work: this test would prove nothing"
 

@@ -86,17 +86,17 @@ def test_the_workspace_is_read_once_and_the_shared_part_is_first(repository: Pat
     (repository / "CLAUDE.md").write_bytes(b"\0")
     home, config = repository / "home", repository / "config"
     sources = Sources(cwd=repository, home=home, config_dir=config, extra_paths=["CLAUDE.md"])
-    seen = look_around(sources, model="m", trusted=True, today=datetime.date(2026, 1, 5))
-    before = (seen.system("You help."), seen.instructions)
+    surroundings = look_around(sources, model="m", trusted=True, today=datetime.date(2026, 1, 5))
+    before = (surroundings.system("You help."), surroundings.instructions)
     (repository / "AGENTS.md").write_text("be long")
     (repository / "b.txt").write_text("b")
 
-    talk = Conversation(model="m", system=seen.system("You help."))
-    seen.enter(talk)
+    talk = Conversation(model="m", system=surroundings.system("You help."))
+    surroundings.enter(talk)
     talk.user("hi")
     request: Any = talk.request()
 
-    assert (seen.system("You help."), seen.instructions) == before
+    assert (surroundings.system("You help."), surroundings.instructions) == before
     assert request["system"][0] == {"type": "text", "text": "You help."}
     assert "Today's date: Mon Jan 05 2026" in request["system"][1]["text"]
     (_, told), *more = frames(request["system"][1]["text"], tags=["git-status"])
@@ -106,4 +106,4 @@ def test_the_workspace_is_read_once_and_the_shared_part_is_first(repository: Pat
     assert (tag, rest) == ("project-instructions", [])
     assert body == f"From {repository}/AGENTS.md:\n\nbe brief [/project-instructions>"
     assert request["messages"][0]["content"][1]["text"] == "hi"
-    assert [source for source, _ in seen.skipped] == [str(repository / "CLAUDE.md")]
+    assert [source for source, _ in surroundings.skipped] == [str(repository / "CLAUDE.md")]

@@ -90,8 +90,8 @@ class Terminal:
 
     def whole(self) -> str:
         """With what has scrolled away; a folded line is one line."""
-        shown = self._tmux("capture-pane", "-p", "-J", "-S", "-")
-        return "\n".join(row.rstrip() for row in shown.splitlines()) + "\n"
+        screen = self._tmux("capture-pane", "-p", "-J", "-S", "-")
+        return "\n".join(row.rstrip() for row in screen.splitlines()) + "\n"
 
     def until(self, seen, what: str) -> str:
         """Waits until the screen shows something. `seen` is a text, or asks the screen."""

@@ -80,9 +80,9 @@ def test_the_grid_a_compaction_the_list_and_the_undo(hall):
     assert "Tool results" in before
     assert "placeholders" not in before.lower()
 
-    shown = hall.say("/compact keep the gauge numbers")
-    assert "Conversation compacted." in shown
-    assert "log.txt" in shown
+    screen = hall.say("/compact keep the gauge numbers")
+    assert "Conversation compacted." in screen
+    assert "log.txt" in screen
     assert "Replace the old turns" in hall.asked[0]
     assert "summarize" in hall.say("/edits")
     assert "placeholders" in hall.say("/context").lower()

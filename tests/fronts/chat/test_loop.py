@@ -267,7 +267,7 @@ def test_files_that_others_changed_are_reported_once_and_must_be_read_again(tmp_
         events = list(agent.run_turn("Edit."))
         list(agent.run_turn("And?"))
 
-    told = [str(one.parsed["messages"][-1]) for one in upstream.requests]
+    told = [str(request.parsed["messages"][-1]) for request in upstream.requests]
     assert "changed on disk after you last saw them" in told[2]
     assert sum("after you last saw them" in one for one in told) == 1
     assert [event.result.is_error for event in events if isinstance(event, ToolEnd)] == [True]

@@ -63,8 +63,8 @@ def test_permission_to_write_files_does_not_cover_what_git_runs(place, capsys):
     hook = {"path": ".git/hooks/post-checkout", "content": "x"}
     with Upstream([[Use("write", hook)], "I may not.", [Use("write", hook)], "Done."]) as upstream:
         assert chat(upstream, "-p", "Go.", "--allow", "write") == 0
-        assert "git runs what this file says" in (told := capsys.readouterr().err)
-        assert "--allow write,bash" in told
+        assert "git runs what this file says" in (output := capsys.readouterr().err)
+        assert "--allow write,bash" in output
         assert not (place / hook["path"]).exists()
         assert chat(upstream, "-p", "Go.", "--allow", "write,bash") == 0
 
@@ -142,8 +142,8 @@ def test_no_background_command_outlives_the_script(place, capsys):
 def test_without_a_model_the_message_names_every_way_to_choose_one(place, capsys):
     assert main(["chat", "-p", "Hi."]) == 2
 
-    told = capsys.readouterr().err
-    assert all(word in told for word in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--base-url", "--local"))
+    output = capsys.readouterr().err
+    assert all(word in output for word in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--base-url", "--local"))
 
 
 def test_a_custom_server_is_asked_for_its_model_or_named(place, capsys):

@@ -177,9 +177,9 @@ def test_questions_interruptions_queued_text_pastes_and_modes(place):
         terminal.press("Enter")
         terminal.shows("A large paste.")
         # What is printed comes in writes of its own: the reply may be on the screen before.
-        shown = terminal.shows("Your paste was saved to disk")
-        assert "… 3,980 more lines" in shown
-        assert shown.count("a line of the log") == 20
+        screen = terminal.shows("Your paste was saved to disk")
+        assert "… 3,980 more lines" in screen
+        assert screen.count("a line of the log") == 20
         assert "Plan mode is on" in str(upstream.requests[6].parsed["messages"][-1])
         assert len(str(upstream.requests[6].parsed["messages"][-1])) < 20_000
         terminal.rests()

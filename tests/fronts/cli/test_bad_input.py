@@ -72,10 +72,10 @@ def test_other_commands_end_with_a_sentence_too(ebb, name, command):
 
 
 def test_the_real_program_shows_no_traceback():
-    ran = run_program("fit", stdin=HOSTILE["nested deeply"][0])
+    result = run_program("fit", stdin=HOSTILE["nested deeply"][0])
 
-    assert (ran.returncode, ran.stdout) == (2, b"")
-    assert ran.stderr.count(b"\n") == 1
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert result.stderr.count(b"\n") == 1
 
 
 def test_an_escaped_lone_surrogate_is_repaired(ebb):

@@ -39,7 +39,7 @@ def test_sessions_are_listed_newest_first_with_what_distinguishes_them(ebb, clau
     result = ebb("sessions", "--claude", "--json")
     first = result.json[0]
 
-    assert [one["session"] for one in result.json] == [THIRD, SECOND, FIRST]
+    assert [row["session"] for row in result.json] == [THIRD, SECOND, FIRST]
     assert first["folder"] == "/home/me/app"
     assert first["title"]
     assert first["model"] == "claude-opus-4-5"

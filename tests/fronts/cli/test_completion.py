@@ -69,13 +69,13 @@ def test_bash_completes_commands_options_choices_files_policies_and_sessions(scr
         "ebb show l": {"last"},
     }
 
-    ran = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", ASK, "ask", script("bash"), *asked],
         capture_output=True, text=True, cwd=work, env=with_ebb(tmp_path), timeout=300,
     )  # fmt: skip
-    told = dict(line.split("|") for line in ran.stdout.splitlines())
+    told = dict(line.split("|") for line in result.stdout.splitlines())
 
-    assert ran.stderr == ""
+    assert result.stderr == ""
     assert {line: set(words.split()) for line, words in told.items()} == asked
 
 
@@ -84,18 +84,18 @@ def test_fish_completes_commands_options_and_choices(script, tmp_path):
     asked = {"ebb con": "context", "ebb context --asc": "--ascii", "ebb explain --policy cl": "claude-code"}
     lines = "; ".join(f"complete -C '{line}'" for line in asked)
 
-    ran = subprocess.run(
+    result = subprocess.run(
         ["fish", "--no-config", "-c", f"source {script('fish')}; {lines}"], capture_output=True, text=True, timeout=120
     )
 
-    assert [line.split("\t")[0] for line in ran.stdout.splitlines()] == list(asked.values())
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == list(asked.values())
 
 
 @needs("zsh")
 def test_zsh_reads_its_script(script):
-    ran = subprocess.run(["zsh", "-n", script("zsh")], capture_output=True, text=True, timeout=120)
+    result = subprocess.run(["zsh", "-n", script("zsh")], capture_output=True, text=True, timeout=120)
 
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "tcsh", "powershell"])

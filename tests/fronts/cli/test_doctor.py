@@ -15,7 +15,7 @@ from fronts.cli.terminal import run_program, stored
 def doctor(ebb):
     def looked(*words):
         result = ebb("doctor", "--json", *words)
-        return result.code, {(one["area"], one["name"]): one for one in result.json}
+        return result.code, {(row["area"], row["name"]): row for row in result.json}
 
     return looked
 
@@ -29,11 +29,11 @@ def _nothing_set(monkeypatch):
 def test_a_store_in_order_is_ok_in_every_line(doctor, tmp_path):
     stored(tmp_path, steps=2)
 
-    code, found = doctor()
+    code, checks = doctor()
 
     assert code == 0
-    assert "1 session, " in found["store", "path"]["told"]
-    assert {one["state"] for (area, _), one in found.items() if area in ("store", "recall", "settings")} == {"ok"}
+    assert "1 session, " in checks["store", "path"]["told"]
+    assert {one["state"] for (area, _), one in checks.items() if area in ("store", "recall", "settings")} == {"ok"}
 
 
 def test_for_people_each_line_says_ok_warn_or_fail_and_warnings_what_to_do(ebb):
@@ -60,12 +60,12 @@ def test_a_settings_file_that_is_wrong_fails_with_the_file_and_the_key(doctor, t
     (work / "ebbtide.toml").write_text("polcy = 'default'\n")
     monkeypatch.chdir(work)
 
-    code, found = doctor()
+    code, checks = doctor()
 
     assert code == 1
-    assert found["settings", "project file"]["state"] == "fail"
-    assert "polcy" in found["settings", "project file"]["told"]
-    assert found["store", "path"]["state"] == "warn"
+    assert checks["settings", "project file"]["state"] == "fail"
+    assert "polcy" in checks["settings", "project file"]["told"]
+    assert checks["store", "path"]["state"] == "warn"
 
 
 def test_a_mistake_in_one_source_does_not_hide_another(doctor, tmp_path, monkeypatch):
@@ -73,10 +73,10 @@ def test_a_mistake_in_one_source_does_not_hide_another(doctor, tmp_path, monkeyp
     monkeypatch.setenv("EBB_CONFIG", str(tmp_path / "own.toml"))
     monkeypatch.setenv("EBB_POLICY", "nobody")
 
-    code, found = doctor()
+    code, checks = doctor()
 
     assert code == 1
-    assert {name for (area, name), one in found.items() if one["state"] == "fail"} == {"environment", "user file"}
+    assert {name for (area, name), one in checks.items() if one["state"] == "fail"} == {"environment", "user file"}
 
 
 def test_a_misspelled_variable_is_answered_with_the_intended_one(doctor, monkeypatch):
@@ -89,10 +89,10 @@ def test_files_others_may_read_are_a_warning_with_the_command_that_fixes_it(doct
     stored(tmp_path, steps=2)
     next((tmp_path / "projects").rglob("*.jsonl")).chmod(0o644)
 
-    _, found = doctor()
+    _, checks = doctor()
 
-    assert found["store", "modes"]["state"] == "warn"
-    assert "chmod" in found["store", "modes"]["next"]
+    assert checks["store", "modes"]["state"] == "warn"
+    assert "chmod" in checks["store", "modes"]["next"]
 
 
 def test_a_torn_tail_is_named(doctor, tmp_path):
@@ -115,20 +115,20 @@ def test_a_lock_held_for_long_is_named_and_a_free_one_is_not(doctor, tmp_path):
 def test_a_store_that_is_a_file_fails(doctor, tmp_path):
     (tmp_path / "taken").touch()
 
-    code, found = doctor("--store", str(tmp_path / "taken"))
+    code, checks = doctor("--store", str(tmp_path / "taken"))
 
     assert code == 1
-    assert found["store", "path"]["state"] == "fail"
+    assert checks["store", "path"]["state"] == "fail"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_store_that_may_not_be_written_to_fails(doctor, tmp_path):
     tmp_path.chmod(0o500)
-    code, found = doctor()
+    code, checks = doctor()
     tmp_path.chmod(0o700)
 
     assert code == 1
-    assert found["store", "path"]["state"] == "fail"
+    assert checks["store", "path"]["state"] == "fail"
 
 
 def test_the_doctor_creates_nothing(doctor, tmp_path):
@@ -143,18 +143,18 @@ def test_an_index_is_counted_and_a_damaged_one_is_a_warning(doctor, tmp_path):
     assert doctor()[1]["recall", "index"]["told"].startswith("1 session, ")
 
     (tmp_path / "index.sqlite").write_bytes(b"no database " * 500)
-    found = doctor()[1]["recall", "index"]
-    assert found["state"] == "warn"
-    assert "delete it" in found["next"]
+    checks = doctor()[1]["recall", "index"]
+    assert checks["state"] == "warn"
+    assert "delete it" in checks["next"]
 
 
 def test_a_model_is_priced_or_reported_as_unknown(doctor):
-    _, found = doctor("--model", "claude-sonnet-5")
-    assert "$" in found["prices", "claude-sonnet-5"]["told"]
+    _, checks = doctor("--model", "claude-sonnet-5")
+    assert "$" in checks["prices", "claude-sonnet-5"]["told"]
 
-    _, found = doctor("--model", "nobody-1")
-    assert found["prices", "nobody-1"]["state"] == "warn"
-    assert "--price" in found["prices", "nobody-1"]["next"]
+    _, checks = doctor("--model", "nobody-1")
+    assert checks["prices", "nobody-1"]["state"] == "warn"
+    assert "--price" in checks["prices", "nobody-1"]["next"]
 
 
 def test_an_extra_is_there_if_all_it_needs_is_and_new_enough(tmp_path, monkeypatch):

@@ -28,11 +28,11 @@ def test_stdin_is_read_with_a_dash_and_without(ebb, file):
 
 
 def test_the_real_program_in_a_pipe():
-    ran = run_program("fit", *PRESSED, stdin=json.dumps(request()).encode())
+    result = run_program("fit", *PRESSED, stdin=json.dumps(request()).encode())
 
-    assert ran.returncode == 0
-    assert violations(WIRES["anthropic"], json.loads(ran.stdout)) == []
-    assert len(ran.stdout) < len(json.dumps(request()))
+    assert result.returncode == 0
+    assert violations(WIRES["anthropic"], json.loads(result.stdout)) == []
+    assert len(result.stdout) < len(json.dumps(request()))
 
 
 def test_a_request_that_does_not_fit_is_made_to_fit(ebb, tmp_path):

@@ -283,10 +283,12 @@ class TestHostileText:
     def test_it_is_made_visible(self, ebb, home, words):
         assert ebb("fit", "r.json", *PRESSED, "--session", "s", "--explain").code == 0
 
-        ran = ebb.on_a_terminal(*words)
-        bare = re.sub(r"\x1b\[[\d;]*[mK]|\x1b\[\?25[hl]|\x1b\[\d*[AG]", "", ran.text + ran.err)  # what rich writes
+        result = ebb.on_a_terminal(*words)
+        bare = re.sub(
+            r"\x1b\[[\d;]*[mK]|\x1b\[\?25[hl]|\x1b\[\d*[AG]", "", result.text + result.err
+        )  # what rich writes
 
-        assert ran.code == 0
+        assert result.code == 0
         assert not set(bare) & set("\x1b\x07\x9b\u202e\u2069\u200b\x00")
         assert "\\x1b" in bare
 

@@ -112,11 +112,11 @@ def test_hostile_names_are_written_out_by_every_command(ebb, home, words):
 
 @pytest.mark.parametrize("words", REFUSED, ids=lambda words: " ".join(words).replace(EVIL, "EVIL"))
 def test_hostile_names_are_written_out_by_every_refusal(ebb, home, words):
-    ran = ebb.on_a_terminal(*words)
+    result = ebb.on_a_terminal(*words)
 
-    assert ran.code != 0
-    assert ran.err
-    assert not set(seen(ran)) & OBEYED, words
+    assert result.code != 0
+    assert result.err
+    assert not set(seen(result)) & OBEYED, words
 
 
 @pytest.mark.parametrize("what", ["calls", "edits"])

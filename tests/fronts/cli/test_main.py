@@ -150,9 +150,9 @@ def test_python_runs_the_package_as_it_runs_the_command_with_its_exit_code():
 
 
 def test_the_version_is_the_packages():
-    ran = run_program("--version")
+    result = run_program("--version")
 
-    assert (ran.returncode, ran.stdout) == (0, b"ebb 0.1.0\n")
+    assert (result.returncode, result.stdout) == (0, b"ebb 0.1.0\n")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -282,9 +282,9 @@ class TestTerminal:
     def test_an_encoding_without_the_symbols_gets_letters(self, tmp_path):
         body = written(tmp_path / "r.json", request(3))
 
-        ran = run_program("context", body, env={"PYTHONIOENCODING": "latin-1"})
+        result = run_program("context", body, env={"PYTHONIOENCODING": "latin-1"})
 
-        assert ran.returncode == 0
-        assert b"# # #" not in ran.stdout.split(b"\n")[0]
-        assert ran.stdout.count(b"#") >= 1
-        assert "⛁".encode() not in ran.stdout
+        assert result.returncode == 0
+        assert b"# # #" not in result.stdout.split(b"\n")[0]
+        assert result.stdout.count(b"#") >= 1
+        assert "⛁".encode() not in result.stdout

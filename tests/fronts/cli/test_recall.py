@@ -57,11 +57,11 @@ def test_matches_are_marked_on_a_terminal_and_plain_elsewhere(ebb):
     talk(ebb.home, "s", "where is the needle in this hay")
     env = {"EBB_HOME": str(ebb.home), "HOME": str(ebb.home)}
 
-    code, seen = on_a_terminal("recall", "needle", env={**env, "NO_COLOR": ""})
+    code, screen = on_a_terminal("recall", "needle", env={**env, "NO_COLOR": ""})
     _, plain = on_a_terminal("recall", "needle", env={**env, "NO_COLOR": "1"})
 
     assert code == 0
-    assert "\x1b[1;30;43mneedle\x1b[0m" in seen
+    assert "\x1b[1;30;43mneedle\x1b[0m" in screen
     assert "\x1b[1;30;43m" not in plain
     assert "\x1b" not in run_program("recall", "needle", env=env).stdout.decode()
 

@@ -29,9 +29,9 @@ class TestSessions:
     def test_json_has_the_same(self, ebb, tmp_path):
         stored(tmp_path, steps=3)
 
-        (told,) = ebb("sessions", "--json").json
+        (row,) = ebb("sessions", "--json").json
 
-        assert (told["session"], told["title"], told["messages"]) == ("nightly", "fix the gauge", 8)
+        assert (row["session"], row["title"], row["messages"]) == ("nightly", "fix the gauge", 8)
 
     def test_only_those_of_a_project(self, ebb, tmp_path):
         stored(tmp_path, "one", project="/a", steps=1)
@@ -132,11 +132,11 @@ class TestVerify:
     def test_a_sound_store_verifies_and_every_plan_can_be_repeated(self, ebb, tmp_path):
         stored(tmp_path)
 
-        (told,) = ebb("verify", "--replan", "--json").json
+        (row,) = ebb("verify", "--replan", "--json").json
 
-        assert told["ok"]
-        assert told["plans"] >= 2
-        assert told["results"] > 0
+        assert row["ok"]
+        assert row["plans"] >= 2
+        assert row["results"] > 0
 
     def test_a_changed_line_is_exit_code_1_and_named(self, ebb, tmp_path):
         stored(tmp_path, steps=3)

@@ -67,11 +67,11 @@ def test_sentences_beside_a_table_wrap_between_words(ebb, session):
 
 
 def test_a_dumb_terminal_keeps_its_real_width():
-    _, told = on_a_terminal(env={"TERM": "dumb", "COLUMNS": "60"})
+    _, screen = on_a_terminal(env={"TERM": "dumb", "COLUMNS": "60"})
 
-    rows = told.replace("\r", "").splitlines()
+    rows = screen.replace("\r", "").splitlines()
     assert max(map(len, rows)) <= 60
-    assert "\x1b" not in told
+    assert "\x1b" not in screen
 
 
 def test_the_overview_keeps_what_a_command_does_beside_its_name():
@@ -190,10 +190,10 @@ def test_repeating_plans_shows_progress_to_a_person_and_nothing_to_a_pipe(tmp_pa
         stored(tmp_path, session)
     words = ("verify", "--replan", "--store", tmp_path)
 
-    code, seen = on_a_terminal(*words)
+    code, screen = on_a_terminal(*words)
     piped = run_program(*words)
 
     assert (code, piped.returncode, piped.stderr) == (0, 0, b"")
-    assert "planning nightly again" in seen
-    assert "planning weekly again" in seen
+    assert "planning nightly again" in screen
+    assert "planning weekly again" in screen
     assert b"planning" not in piped.stdout

@@ -92,12 +92,12 @@ def test_in_a_pipe_it_is_lines_without_colour_and_nothing_is_written(tmp_path, m
 
 
 def test_on_a_terminal_it_is_a_film_and_no_color_is_heeded(tmp_path):
-    code, seen = on_a_terminal("demo", "--no-wait", env={"LINES": "40", "NO_COLOR": "1", "HOME": str(tmp_path)})
+    code, screen = on_a_terminal("demo", "--no-wait", env={"LINES": "40", "NO_COLOR": "1", "HOME": str(tmp_path)})
 
     assert code == 0
-    assert len(set(re.findall(r"call (\d+) of 76", seen))) == 76
-    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", seen)
-    assert seen.rindex("\x1b[?25h") > seen.rindex("\x1b[?25l")
+    assert len(set(re.findall(r"call (\d+) of 76", screen))) == 76
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", screen)
+    assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l")
 
 
 def test_ctrl_c_ends_it_and_gives_the_cursor_back(tmp_path):

@@ -43,14 +43,14 @@ async def test_a_client_lists_searches_and_reads_a_session(tmp_path):
 
     async with server(tmp_path, "--session", "nightly") as client:
         tools = (await client.list_tools()).tools
-        found, failed = await asked(client, SEARCH_TOOL, query="src/f3.py")
+        answer, failed = await asked(client, SEARCH_TOOL, query="src/f3.py")
         page, _ = await asked(client, READ_TOOL, handle="t3.txt", start=0, end=200)
 
     assert tuple(tool.name for tool in tools) == RECALL_TOOLS
     assert all(tool.annotations.read_only_hint for tool in tools)
     assert tools[0].input_schema["required"] == ["query"]
     assert not failed
-    assert "result of Read src/f3.py; message 8" in found
+    assert "result of Read src/f3.py; message 8" in answer
     assert messages[8]["content"][0]["content"][:200] in page
 
 
@@ -59,11 +59,11 @@ async def test_errors_are_results_and_the_server_continues(tmp_path):
 
     async with server(tmp_path) as client:
         refused, failed = await asked(client, READ_TOOL, handle="/etc/passwd")
-        found, _ = await asked(client, SEARCH_TOOL, query="needle")
+        answer, _ = await asked(client, SEARCH_TOOL, query="needle")
 
     assert failed
     assert "not a handle that this session recorded" in refused
-    assert "a needle" in found
+    assert "a needle" in answer
 
 
 async def test_without_a_name_each_call_uses_the_newest_session(tmp_path):
@@ -100,12 +100,12 @@ async def test_only_sessions_of_the_current_project_are_served(tmp_path):
     talk(tmp_path, "loose", "needle of no project", "")
 
     async with server(tmp_path, cwd=here / "src") as client:
-        found, _ = await asked(client, SEARCH_TOOL, query="needle")
+        answer, _ = await asked(client, SEARCH_TOOL, query="needle")
     async with server(tmp_path, cwd=tmp_path) as client:
         nothing, failed = await asked(client, SEARCH_TOOL, query="needle")
 
-    assert "needle of my own" in found
-    assert not [text for text in ("tenant", "another project", "no project") if text in found]
+    assert "needle of my own" in answer
+    assert not [text for text in ("tenant", "another project", "no project") if text in answer]
     assert failed
     assert "needle" not in nothing
     assert "theirs" not in nothing
@@ -137,12 +137,12 @@ async def test_sessions_of_the_proxy_are_read_with_the_key_of_their_tenant_alone
     told_by_the_proxy(tmp_path, "key-of-another", "needle of a tenant", header)
 
     async with server(tmp_path, "--credential-env", "MY_KEY", MY_KEY="key-of-mine") as client:
-        found, _ = await asked(client, SEARCH_TOOL, query="needle")
+        answer, _ = await asked(client, SEARCH_TOOL, query="needle")
     async with server(tmp_path, "--credential-env", "MY_KEY", MY_KEY="key-of-nobody") as client:
         nothing, failed = await asked(client, SEARCH_TOOL, query="needle")
 
-    assert "needle of mine" in found
-    assert "tenant" not in found
+    assert "needle of mine" in answer
+    assert "tenant" not in answer
     assert failed
     assert "needle" not in nothing
 
@@ -171,9 +171,9 @@ async def test_a_model_reads_its_own_session_also_while_a_sub_agent_works(tmp_pa
     os.utime(log, (1, 1))
 
     async with server(tmp_path) as client:
-        found, _ = await asked(client, SEARCH_TOOL, query="needle")
+        answer, _ = await asked(client, SEARCH_TOOL, query="needle")
 
-    assert "needle of the parent" in found
+    assert "needle of the parent" in answer
 
 
 @pytest.mark.parametrize("odd", ["a\0b", "\ud800", "~nouser", "../../etc/passwd", "a" * 10_000])

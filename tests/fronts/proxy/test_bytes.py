@@ -54,10 +54,10 @@ KEPT = {
 def test_a_body_and_its_answer_pass_to_the_byte(path, tmp_path):
     body, told = BODIES[path], b'{"id": "x",  "usage":{"input_tokens":5,"output_tokens":1}}'
     with beside(lambda n, seen: [answer(told, headers=GIVEN)], tmp_path) as (upstream, running):
-        status, headers, got = exchange(running.port, "POST", path, body, SENT)
+        status, headers, response = exchange(running.port, "POST", path, body, SENT)
 
     (seen,) = upstream.seen
-    assert (status, got) == (200, told)
+    assert (status, response) == (200, told)
     assert (seen.target, seen.body) == (path, body)
     names = [name for name, _ in seen.headers]
     assert ("X-Api-Key", "sk-ant-canary") in seen.headers
@@ -85,9 +85,9 @@ def test_other_methods_pass_without_a_body(method, tmp_path):
         return [b"HTTP/1.1 204 No Content\r\nX-A: b\r\n\r\n"]
 
     with beside(script, tmp_path) as (upstream, running):
-        status, headers, got = exchange(running.port, method, "/v1/models/a%2Fb?x=1")
+        status, headers, response = exchange(running.port, method, "/v1/models/a%2Fb?x=1")
 
-    assert (status, got, headers["x-a"]) == (204, b"", "b")
+    assert (status, response, headers["x-a"]) == (204, b"", "b")
     assert upstream.seen[0].target == "/v1/models/a%2Fb?x=1"
     assert upstream.seen[0].body == b""
 
@@ -95,18 +95,18 @@ def test_other_methods_pass_without_a_body(method, tmp_path):
 def test_a_large_upload_to_another_path_streams_through(tmp_path):
     body = bytes(range(256)) * 4096 * 3  # more than aiohttp's own limit for a body that is read
     with beside(lambda n, seen: [answer(b"ok")], tmp_path, max_body_bytes=1000) as (upstream, running):
-        status, _, got = exchange(running.port, "POST", "/v1/files", body)
+        status, _, response = exchange(running.port, "POST", "/v1/files", body)
 
-    assert (status, got) == (200, b"ok")
+    assert (status, response) == (200, b"ok")
     assert upstream.seen[0].body == body
 
 
 def test_a_body_over_the_limit_is_refused_before_it_is_sent_on(tmp_path):
     with beside(lambda n, seen: [answer(b"ok")], tmp_path, max_body_bytes=1000) as (upstream, running):
-        status, _, got = exchange(running.port, "POST", "/v1/messages", b"x" * 2000)
+        status, _, response = exchange(running.port, "POST", "/v1/messages", b"x" * 2000)
 
     assert status == 413
-    assert "larger than 1000 bytes" in json.loads(got)["error"]["message"]
+    assert "larger than 1000 bytes" in json.loads(response)["error"]["message"]
     assert not upstream.seen
 
 
@@ -116,13 +116,13 @@ def test_a_compressed_body_is_forwarded_compressed(tmp_path):
     headers = (("Content-Encoding", "gzip"), ("Content-Type", "application/json"))
     with beside(lambda n, seen: [answer(told, headers=headers)], tmp_path) as (upstream, running):
         sent = {"Content-Encoding": "gzip", "Accept-Encoding": "gzip"}
-        _, got_headers, got = exchange(running.port, "POST", "/v1/chat/completions", raw, sent)
+        _, got_headers, response = exchange(running.port, "POST", "/v1/chat/completions", raw, sent)
         running.settle()
         summary = running.proxy.meters.total
 
     assert upstream.seen[0].body == raw
     assert ("Content-Encoding", "gzip") in upstream.seen[0].headers
-    assert (got, got_headers["content-encoding"]) == (told, "gzip")
+    assert (response, got_headers["content-encoding"]) == (told, "gzip")
     assert (summary.requests, summary.input_tokens) == (1, 9)
 
 
@@ -173,8 +173,8 @@ def test_a_kept_alive_connection_serves_several_requests(tmp_path):
 def test_failures_are_returned_with_their_headers_and_are_not_retried(status, headers, tmp_path):
     told = b'{"type":"error","error":{"type":"x","message":"rate limit: too many tokens"}}'
     with beside(lambda n, seen: [answer(told, status, headers)], tmp_path) as (upstream, running):
-        code, got_headers, got = exchange(running.port, "POST", "/v1/messages", BODIES["/v1/messages?beta=true"])
+        code, got_headers, response = exchange(running.port, "POST", "/v1/messages", BODIES["/v1/messages?beta=true"])
 
-    assert (f"{code}", got) == (status.partition(" ")[0], told)
+    assert (f"{code}", response) == (status.partition(" ")[0], told)
     assert [got_headers[name] for name, _ in headers] == [value for _, value in headers]
     assert len(upstream.seen) == 1

@@ -233,11 +233,11 @@ def test_no_path_leaves_the_folder_of_its_upstream(path, tmp_path):
         RawUpstream(lambda n, seen: [answer(b"{}")]) as upstream,
         Running(options(f"{upstream.url}/tenant-a", store=str(tmp_path))) as running,
     ):
-        refused, _, told = exchange(running.port, "GET", path)
+        refused, _, response = exchange(running.port, "GET", path)
         fine, _, _ = exchange(running.port, "GET", "/v1/models/a..b?next=../x")
 
         assert (refused, fine) == (400, 200)
-        assert b"'..'" in told
+        assert b"'..'" in response
         assert [seen.target for seen in upstream.seen] == ["/tenant-a/v1/models/a..b?next=../x"]
 
 

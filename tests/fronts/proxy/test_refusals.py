@@ -63,11 +63,11 @@ def test_a_request_refused_for_its_size_is_compacted_and_sent_again_unnoticed(ma
     streams = "stream" in manner
     then = STREAMED if streams else OK
     with beside(lambda n, seen: [then if n else MANNERS[manner]], tmp_path, window=200_000) as (upstream, running):
-        status, _, got = exchange(running.port, "POST", "/v1/chat/completions", asking(stream=streams))
+        status, _, response = exchange(running.port, "POST", "/v1/chat/completions", asking(stream=streams))
         summary = get(running.port, "/ebb/summary")[1]
 
     first, second = upstream.seen
-    assert (status, b"yo" in got) == (200, True)
+    assert (status, b"yo" in response) == (200, True)
     assert first.body == asking(stream=streams)
     assert len(second.body) < len(first.body) * 9 // 10
     assert [name for name, _ in second.headers] == [name for name, _ in first.headers]
@@ -102,14 +102,14 @@ def test_an_empty_stream_is_about_size_when_the_request_may_be_over_the_window_o
         "messages": [*first["messages"], {"role": "assistant", "content": "yo"}, {"role": "user", "content": "on"}],
     }
     with beside(told_twice, tmp_path, **terms) as (upstream, running):
-        status, _, got = exchange(running.port, "POST", "/v1/chat/completions", json.dumps(first).encode())
+        status, _, response = exchange(running.port, "POST", "/v1/chat/completions", json.dumps(first).encode())
         running.settle()
         after = exchange(running.port, "POST", "/v1/chat/completions", json.dumps(more).encode())
         running.settle()
         summary = get(running.port, "/ebb/summary")[1]
 
-    sizes = [len(seen.body) for seen in upstream.seen]
-    assert (status, b"yo" in got, after[0]) == (200, True, 200)
+    sizes = [len(request.body) for request in upstream.seen]
+    assert (status, b"yo" in response, after[0]) == (200, True, 200)
     assert len(sizes) == 3
     assert sizes[1] < sizes[0] * 9 // 10
     assert sizes[2] > sizes[0], "the session was cut for good"
@@ -119,19 +119,19 @@ def test_an_empty_stream_is_about_size_when_the_request_may_be_over_the_window_o
 
 def test_an_empty_stream_of_a_request_that_surely_fits_is_an_empty_stream(tmp_path):
     with beside(told_twice, tmp_path, window=200_000) as (upstream, running):
-        status, _, got = exchange(running.port, "POST", "/v1/chat/completions", asking(stream=True))
+        status, _, response = exchange(running.port, "POST", "/v1/chat/completions", asking(stream=True))
         summary = get(running.port, "/ebb/summary")[1]
 
-    assert (status, got) == (200, b"")
-    assert [seen.body for seen in upstream.seen] == [asking(stream=True)]
+    assert (status, response) == (200, b"")
+    assert [request.body for request in upstream.seen] == [asking(stream=True)]
     assert (summary["overflows"], summary["edits"]) == (0, 0)
 
 
 def test_an_empty_stream_is_sent_again_once_and_no_more(tmp_path):
     with beside(lambda n, seen: [STREAM + END], tmp_path) as (upstream, running):
-        status, _, got = exchange(running.port, "POST", "/v1/chat/completions", asking(stream=True))
+        status, _, response = exchange(running.port, "POST", "/v1/chat/completions", asking(stream=True))
 
-    assert (status, got, len(upstream.seen)) == (200, b"", 2)
+    assert (status, response, len(upstream.seen)) == (200, b"", 2)
 
 
 OTHERS = {
@@ -161,17 +161,17 @@ def test_a_refused_count_is_passed_on_at_once(tmp_path):
     talk = [{"role": ("user", "assistant")[n % 2], "content": f"line {n} of it\n" * 200} for n in range(61)]
     body = json.dumps({"model": "claude-sonnet-5", "messages": talk}).encode()
     with beside(lambda n, seen: [MANNERS["openai"]], tmp_path) as (upstream, running):
-        status, _, got = exchange(running.port, "POST", "/v1/messages/count_tokens", body)
+        status, _, response = exchange(running.port, "POST", "/v1/messages/count_tokens", body)
 
-    assert (status, got) == (400, WORDS)
+    assert (status, response) == (400, WORDS)
     assert [seen.body for seen in upstream.seen] == [body]
 
 
 def test_in_shadow_a_refusal_is_the_clients(tmp_path):
     with beside(lambda n, seen: [MANNERS["openai"]], tmp_path, shadow=True) as (upstream, running):
-        status, _, got = exchange(running.port, "POST", "/v1/chat/completions", asking())
+        status, _, response = exchange(running.port, "POST", "/v1/chat/completions", asking())
 
-    assert (status, got) == (400, WORDS)
+    assert (status, response) == (400, WORDS)
     assert [seen.body for seen in upstream.seen] == [asking()]
 
 

@@ -86,7 +86,7 @@ def test_a_compaction_has_the_summary_that_the_model_wrote_under_the_clients_cre
         talked(running, upstream, wire, TURNS, authorization="Bearer sk-mine", idempotency_key="only-once")
         answered, summary = told(running, "answered"), get(running.port, "/ebb/summary")[1]
 
-    questions = [one for one in upstream.requests if asks_for_summary(one.parsed)]
+    questions = [request for request in upstream.requests if asks_for_summary(request.parsed)]
     turns = [one for one in upstream.requests if not asks_for_summary(one.parsed)]
     assert 0 < answered <= len(questions)  # one may be under way at the end
     assert [one.refused for one in turns if one.refused] == []

@@ -86,10 +86,10 @@ def test_the_client_gets_what_a_direct_call_gives(fault, tmp_path):
 @pytest.mark.parametrize("steps", [["close"], ["reset"], [b"HTTP/1.1 2"], [b"garbage\r\n\r\n", "close"]], ids=str)
 def test_an_upstream_that_disconnects_before_it_answers_is_a_502_with_a_message(steps, tmp_path):
     with beside(lambda n, seen: [*steps, "close"], tmp_path) as (upstream, running):
-        status, headers, got = exchange(running.port, "POST", "/v1/messages", BODY)
+        status, headers, response = exchange(running.port, "POST", "/v1/messages", BODY)
 
         assert (status, headers["x-ebb-proxy"]) == (502, "refused")
-        assert "gave no answer" in json.loads(got)["error"]["message"]
+        assert "gave no answer" in json.loads(response)["error"]["message"]
         assert len(upstream.seen) == 1, "nothing is retried that the client would retry"
     assert upstream.closed()
 
@@ -217,6 +217,6 @@ def test_an_answer_that_ended_is_no_failure_of_the_upstream(tmp_path):
 
 def test_the_address_that_gave_no_answer_is_named(tmp_path):
     with beside(lambda n, seen: ["close"], tmp_path) as (upstream, running):
-        _, _, got = exchange(running.port, "POST", "/v1/messages", BODY)
+        _, _, response = exchange(running.port, "POST", "/v1/messages", BODY)
 
-        assert upstream.url in json.loads(got)["error"]["message"]
+        assert upstream.url in json.loads(response)["error"]["message"]

@@ -192,10 +192,10 @@ def test_text_from_a_path_cannot_move_the_cursor(ebb, tmp_path):
 
 def test_a_bar_is_drawn_on_a_terminal_only(session):
     """And it goes to stderr, so that what is piped away is the data alone."""
-    code, seen = on_a_terminal("replay", session, "--policies", "raw", "--workers", "1")
+    code, screen = on_a_terminal("replay", session, "--policies", "raw", "--workers", "1")
 
     assert code == 0
-    assert "replaying" in seen
+    assert "replaying" in screen
 
 
 def test_json_is_the_same_with_one_process_and_with_two(ebb, session, tmp_path):
@@ -222,8 +222,10 @@ def test_the_commands_on_the_page_and_in_the_help_can_be_typed(page):
 
 def test_a_narrow_terminal_gets_the_columns_in_parts_and_no_figure_is_cut(ebb, session):
     text = ebb("replay", session, "--policies", "default", *SMALL).text
-    _, seen = on_a_terminal("replay", session, "--policies", "default", *SMALL, env={"COLUMNS": "60", "NO_COLOR": "1"})
-    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen)
+    _, screen = on_a_terminal(
+        "replay", session, "--policies", "default", *SMALL, env={"COLUMNS": "60", "NO_COLOR": "1"}
+    )
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen)
     told = [row for row in plain.splitlines() if row.startswith("default ")]
     cells = [cell for row in text.splitlines() if row.startswith("default ") for cell in row.split()[1:]]
 

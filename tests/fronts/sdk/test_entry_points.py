@@ -25,8 +25,8 @@ def history(wire: str):
     if wire == "anthropic":
         use = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}
         result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": LONG}
-        said = {"role": "assistant", "content": "It is long."}
-        return [asked, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}, said, ended]
+        message = {"role": "assistant", "content": "It is long."}
+        return [asked, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}, message, ended]
     if wire == "chat":
         call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
         called = {"role": "assistant", "content": None, "tool_calls": [call]}
@@ -261,8 +261,8 @@ def test_the_tool_runner_runs_forty_tools_in_a_small_window():
         )
         run = wrapped.beta.messages.tool_runner
         whole = {"thread": False} if "thread" in inspect.signature(run).parameters else {}
-        asked = {"role": "user", "content": "Read them all."}
-        final = run(model="claude-sonnet-5", max_tokens=1_000, tools=[read], messages=[asked], **whole).until_done()
+        question = {"role": "user", "content": "Read them all."}
+        final = run(model="claude-sonnet-5", max_tokens=1_000, tools=[read], messages=[question], **whole).until_done()
 
     assert final.content[0].text == "Done."
     assert [exchange.status for exchange in upstream.requests] == [200] * 41

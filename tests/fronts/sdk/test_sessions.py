@@ -35,15 +35,15 @@ class SessionRecorder:
 
 def test_a_conversation_is_known_by_how_it_begins():
     with Upstream() as upstream:
-        seen = SessionRecorder(upstream)
-        one = seen.session(say("Mend issue 12."))
+        recorder = SessionRecorder(upstream)
+        one = recorder.session(say("Mend issue 12."))
         longer = say("Mend issue 12.")
         longer["messages"] += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "Thanks."}]
         marked = say([{"type": "text", "text": "Mend issue 12."}])
 
-        assert seen.session(longer) == one
-        assert seen.session(marked) == one
-        assert seen.session(say("Mend issue 13.")) != one
+        assert recorder.session(longer) == one
+        assert recorder.session(marked) == one
+        assert recorder.session(say("Mend issue 13.")) != one
 
 
 def with_system(text: str):
@@ -53,23 +53,23 @@ def with_system(text: str):
 
 def test_another_system_prompt_is_another_conversation_unless_only_its_digits_differ():
     with Upstream() as upstream:
-        seen = SessionRecorder(upstream)
-        agent = seen.session(with_system("You are an agent. It is 2026-11-15 04:30."))
+        recorder = SessionRecorder(upstream)
+        agent = recorder.session(with_system("You are an agent. It is 2026-11-15 04:30."))
 
-        assert seen.session(with_system("You are an agent. It is 2026-11-16 11:59.")) == agent
-        assert seen.session(with_system("You give titles to conversations.")) != agent
+        assert recorder.session(with_system("You are an agent. It is 2026-11-16 11:59.")) == agent
+        assert recorder.session(with_system("You give titles to conversations.")) != agent
 
 
 def test_the_name_that_was_given_decides_here_and_in_tasks_and_nowhere_else():
     with Upstream() as upstream:
-        seen = SessionRecorder(upstream, session="all")
-        assert seen.session(say("Hello.")) == "all"
+        recorder = SessionRecorder(upstream, session="all")
+        assert recorder.session(say("Hello.")) == "all"
         with ebbtide.session("nightly"):
-            assert seen.session(say("Hello.")) == "nightly"
+            assert recorder.session(say("Hello.")) == "nightly"
             with ebbtide.session("inner"):
-                assert seen.session(say("Other.")) == "inner"
-            assert seen.session(say("Third.")) == "nightly"
-        assert seen.session(say("Hello.")) == "all"
+                assert recorder.session(say("Other.")) == "inner"
+            assert recorder.session(say("Third.")) == "nightly"
+        assert recorder.session(say("Hello.")) == "all"
 
 
 async def test_tasks_keep_their_own_names():

@@ -94,10 +94,10 @@ def test_an_unreadable_file_is_reported(tmp_path, capsys):
 
 def test_the_help_teaches(capsys):
     assert run(["--help"]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
 
     for word in ("--allow-undo", "ebb ui --example --window 40k", "on this machine only", "Ctrl-C"):
-        assert word in told
+        assert word in output
 
 
 def test_without_its_extra_it_names_the_extra():

@@ -20,8 +20,8 @@ def responses(*items, **more):
 
 
 def broken(*items, **more):
-    found = violations(WIRES["openai_responses"], {"model": "m", "input": list(items), **more})
-    return {violation.rule for violation in found}
+    broken_rules = violations(WIRES["openai_responses"], {"model": "m", "input": list(items), **more})
+    return {violation.rule for violation in broken_rules}
 
 
 # Chat
