@@ -119,7 +119,7 @@ def test_an_unknown_name_is_answered_without_a_guess(ebb, words):
         (["proxy", "more"], "unexpected argument 'more'"),
         (["proxy", "--recall", "pth"], "'pth' is not one of path, tool, off; did you mean path?"),
         (["run", "--windw=3", "--", "true"], "there is no option --windw=3; did you mean --window?"),
-        (["run"], "which program? as in: ebb run -- claude"),
+        (["run"], "name the program to run, as in: ebb run -- claude"),
         (["chat", "--modl", "m"], "there is no option --modl; did you mean --model?"),
         (["ui", "--exmple"], "there is no option --exmple; did you mean --example?"),
         (["mcp", "--sesion", "x"], "there is no option --sesion; did you mean --session?"),

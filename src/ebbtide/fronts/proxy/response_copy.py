@@ -22,7 +22,7 @@ _MAX_BODY_BYTES = 8 << 20
 """Bytes of an answer that is no stream. More is no answer of a model."""
 _MAX_STREAM_BYTES = 1 << 30
 """Bytes of a stream, decompressed."""
-_PLAIN_EVENT = re.compile(rb"(?:event: [^\n]*\n)?data: (\{[^\n]*\}|\[DONE\])\n\n")
+_PLAIN_EVENT = re.compile(rb"(?m)^(?:event: [^\n]*\n)?data: (\{[^\n]*\}|\[DONE\])\n\n")
 """An event as nearly all providers write it."""
 
 
