@@ -14,7 +14,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
 def test_files_stay_under_500_lines():
-    assert not [path for path in (*FILES, *TESTS) if path.read_text(encoding="utf-8").count("\n") > 510]
+    assert not [path for path in (*FILES, *TESTS) if path.read_text(encoding="utf-8").count("\n") > 500]
 
 
 def test_functions_stay_under_60_lines():
