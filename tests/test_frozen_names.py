@@ -231,6 +231,9 @@ def test_passes_keep_their_names_and_keyword_arguments():
 def test_wires_keep_their_names(wire):
     ebbtide.Context(wire=wire)
 
+    with pytest.raises(ebbtide.EbbtideError):
+        ebbtide.Context(wire=f"{wire}_2")
+
 
 # --- the command line -------------------------------------------------------------------------------------------------
 
