@@ -5,11 +5,11 @@ A line that begins with all messages of an earlier line is the same conversation
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 from ebbtide.core.types import Usage
-from ebbtide.formats.client_history import arguments_of
 from ebbtide.formats.recording import Recording, SessionReader
 from ebbtide.formats.session_file import JsonRow, SessionFile, build_usage, dict_or_empty, parse_time, str_or_empty
 from ebbtide.formats.steps import AddMessages, Episode, Message, ModelReply, Problem, Step
@@ -153,7 +153,7 @@ def _is_call(call: Any) -> bool:
 
 def _convert_call(call: dict[str, Any], index: int) -> dict[str, Any]:
     function = call["function"] if isinstance(call.get("function"), dict) else call
-    arguments = {"name": str(function.get("name")), "arguments": arguments_of(function.get("arguments"))}
+    arguments = {"name": str(function.get("name")), "arguments": _arguments_text(function.get("arguments"))}
     return {"id": str(call.get("id") or f"call_{index}"), "type": "function", "function": arguments}
 
 
@@ -163,3 +163,8 @@ def _read_usage(usage: dict[str, Any]) -> Usage | None:
     if not isinstance(prompt, int) or not isinstance(cached, int | None):
         return None
     return build_usage(cached, 0, prompt - (cached or 0), usage.get("completion_tokens"))[0]
+
+
+def _arguments_text(value: Any) -> str:
+    """Return a call's arguments as the string that the API wants, whatever was recorded."""
+    return value if isinstance(value, str) else json.dumps(value if value is not None else {}, ensure_ascii=False)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ebbtide.formats.client_history import HISTORIES, ClientHistory
 from ebbtide.formats.session_file import JsonRow, SessionFile
 from ebbtide.formats.steps import (
     AddMessages,
@@ -25,6 +24,7 @@ from ebbtide.formats.steps import (
     Step,
 )
 from ebbtide.wire import WIRES
+from ebbtide.wire.client_history import ClientHistory
 
 _OnRepair = Callable[[Problem], None]
 
@@ -128,7 +128,7 @@ class _Replay:
         return history
 
     def _new_history(self, messages: Sequence[Message] = (), kept_steps: Sequence[int] = ()) -> ClientHistory:
-        history = HISTORIES[self.wire](self.messages_made, self._report)
+        history = WIRES[self.wire].history(self.messages_made, self._report)
         history.add(messages)
         for index in kept_steps:
             history = self._apply(self.episode.steps[index], history)

@@ -17,7 +17,6 @@ from ebbtide.policy import Policy
 from ebbtide.recall.tools import TAG
 from ebbtide.replay.session import Body, ReplayCall, ReplaySession
 from ebbtide.runtime import Context
-from ebbtide.wire.protocol import Wire
 
 SUMMARY_TOKENS = 3_000
 """11,900 characters is the median of 77 summaries that Claude Code wrote."""
@@ -116,7 +115,7 @@ class EngineContender:
 
     def record_usage(self, call: ReplayCall, usage: Usage) -> None:
         if call.response is not None and not self._does_not_fit:
-            self._context.record(_response_with_usage(self.session.wire, call.response, usage))
+            self._context.record(self.session.wire.replies.from_recording(call.response, usage))
 
     def recall(self, query: str) -> str | None:
         if not self.can_recall:
@@ -146,22 +145,3 @@ def canned_summary(body: Mapping[str, object], session: ReplaySession) -> str:
                 return "\n".join(reversed(texts)) or block.text[: 3 * SUMMARY_TOKENS]
             texts.append(block.text)
     return "\n".join(reversed(texts)) or "Nothing was said."
-
-
-def _response_with_usage(wire: Wire, response: Mapping[str, object], usage: Usage) -> dict[str, object]:
-    """Give a recorded response the usage that was simulated."""
-    if wire.name == "anthropic":
-        billed = {
-            "input_tokens": usage.input,
-            "cache_read_input_tokens": usage.cache_read,
-            "cache_creation_input_tokens": usage.cache_write,
-            "output_tokens": usage.output,
-        }
-        return {**response, "usage": billed}
-    prompt, output = ("prompt", "completion") if wire.name == "openai_chat" else ("input", "output")
-    counts: dict[str, object] = {
-        f"{prompt}_tokens": usage.prompt,
-        f"{output}_tokens": usage.output,
-        f"{prompt}_tokens_details": {"cached_tokens": usage.cache_read},
-    }
-    return {**({"choices": [{"message": response}]} if wire.name == "openai_chat" else response), "usage": counts}

@@ -112,10 +112,7 @@ def answer_messages(wire: Wire, response: Mapping[str, object] | None) -> list[o
     """The agent's answer as messages."""
     if response is None:
         return []
-    if wire.name == "openai_responses":
-        output = response.get("output")
-        return output if isinstance(output, list) else []
-    return [{"role": "assistant", **{key: response[key] for key in ("content", "tool_calls") if key in response}}]
+    return wire.replies.as_messages(wire.replies.from_recording(response, None))
 
 
 def newest_texts(wire: Wire, messages: Sequence[object]) -> str:

@@ -21,6 +21,7 @@ from ebbtide.replay.touched_files import TouchedFiles, find_touched_files
 from ebbtide.wire import WIRES
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.reader import Reader
+from ebbtide.wire.turns import text_block
 
 Body: TypeAlias = dict[str, object]
 
@@ -164,15 +165,10 @@ def _make_filler(tokens: int) -> str:
 
 
 def _complete_request(request: Mapping[str, object], wire: Wire, model: str, filler: str) -> Body:
-    """Add the model, filler for the system prompt, and Claude clients' cache breakpoints: there, and at the end."""
-    body = {**request, "model": model}
-    if wire.name == "anthropic":
-        mark = {"cache_control": {"type": "ephemeral"}} if "claude" in model else {}
-        system = [{"type": "text", "text": filler, **mark}] if filler else []
-        return {**body, **({"system": system} if system else {}), **mark}
-    if wire.name == "openai_responses" and filler:
-        body["instructions"] = filler
-    return body
+    """Add the model, filler for the system prompt, and clients' cache breakpoints: there, and at the end."""
+    mark = wire.cache.client_fields(model)
+    system = wire.turns.system_fields([{**text_block(filler), **mark}]) if filler else {}
+    return {**request, "model": model, **system, **mark}
 
 
 def _times(calls: Sequence[RecordedCall]) -> Iterator[float]:

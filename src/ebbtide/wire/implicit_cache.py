@@ -23,5 +23,8 @@ class _ImplicitCache:
     def add(self, body: Any, *_: Any) -> Any:
         return body
 
+    def client_fields(self, _model: str) -> dict[str, Any]:
+        return {}
+
 
 IMPLICIT_CACHE = _ImplicitCache()

@@ -3,7 +3,7 @@
 A wire is pure: plain data in, plain data out. Nothing it returns shares a changed object with what it was given, and
 a message that needs no change is returned as the same object, so that its bytes can be sent unchanged.
 
-A new wire is a package `wire/<provider>/` with six modules, one for each protocol here:
+A new wire is a package `wire/<provider>/` with seven modules:
 
     messages.py   MessageFormat      messages to blocks and back, and what the request says beside its messages
     cache.py      CacheBreakpoints   where the cache is marked; `IMPLICIT_CACHE` if the provider has no marks
@@ -11,6 +11,7 @@ A new wire is a package `wire/<provider>/` with six modules, one for each protoc
     requests.py   SideRequests       routes, summary requests, tool definitions
     turns.py      TurnFormat         turns of a conversation that a program builds (`ebbtide.Conversation`)
     rules/        ValidityRules      what the provider refuses, and the repairs; `rules.py` if one module is enough
+    history.py    ClientHistory      a recorded client's history, repaired so that it can be replayed
 
 and a `Wire` in `wire/__init__.py`, where `detect` must also learn to recognize its bodies.
 """
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple, Protocol
 from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.types import Item, Usage
 from ebbtide.wire.blocks import Block
+from ebbtide.wire.client_history import ClientHistory
 from ebbtide.wire.turns import Block as TurnBlock
 from ebbtide.wire.turns import CallResult, Reply
 
@@ -87,6 +89,9 @@ class CacheBreakpoints(Protocol):
 
     def add(self, body: Json, slots: Sequence[BreakpointSlot]) -> Json:
         """Return a copy of the body with breakpoints at `slots`."""
+
+    def client_fields(self, model: str) -> Json:
+        """Return the fields with which clients mark the system prompt and the request; {} if they mark nothing."""
 
 
 class StreamAssembler(Protocol):
@@ -165,6 +170,9 @@ class ReplyFormat(Protocol):
 
     def as_messages(self, response: Json) -> list[Any]:
         """Return the response as messages of the next request."""
+
+    def from_recording(self, reply: Json, usage: Usage | None) -> dict[str, Any]:
+        """Return a recorded reply (see `RecordedCall.response`) as a whole response with this usage."""
 
     def stream_assembler(self) -> StreamAssembler: ...
 
@@ -312,3 +320,4 @@ class Wire:
     requests: SideRequests
     turns: TurnFormat
     rules: ValidityRules
+    history: type[ClientHistory]

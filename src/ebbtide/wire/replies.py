@@ -29,8 +29,20 @@ def parse_event(event: Event) -> dict[str, Any]:
     return value if isinstance(value, dict) and end == len(text) else {}
 
 
-def usage(response: Mapping[str, Any]) -> Usage | None:
+def read_usage(response: Mapping[str, Any]) -> Usage | None:
     return usage_from(response.get("usage"))
+
+
+def openai_usage(usage: Usage | None, prompt: str, output: str) -> dict[str, Any]:
+    """Return the field that bills a response. `prompt` and `output` are the API's words for both sides."""
+    if usage is None:
+        return {}
+    counts = {
+        f"{prompt}_tokens": usage.prompt,
+        f"{output}_tokens": usage.output,
+        f"{prompt}_tokens_details": {"cached_tokens": usage.cache_read},
+    }
+    return {"usage": counts}
 
 
 def openai_error_body(reason: str, *, is_overloaded: bool) -> dict[str, Any]:

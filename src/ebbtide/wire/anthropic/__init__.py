@@ -1,6 +1,7 @@
 """The Anthropic Messages API."""
 
 from ebbtide.wire.anthropic import cache, messages, replies, requests, rules, turns
+from ebbtide.wire.anthropic.history import History
 from ebbtide.wire.protocol import Wire
 
 WIRE = Wire(
@@ -14,4 +15,5 @@ WIRE = Wire(
     requests=requests,
     turns=turns,
     rules=rules,
+    history=History,
 )

@@ -75,6 +75,10 @@ def add(body: Mapping[str, Any], slots: Sequence[BreakpointSlot]) -> Mapping[str
     return out
 
 
+def client_fields(model: str) -> Mapping[str, Any]:
+    return {"cache_control": {"type": "ephemeral"}} if "claude" in model else {}
+
+
 def _near_end(messages: Sequence[Any], edit_ends: Sequence[int]) -> Iterator[int]:
     """Yield the messages where edits end, then the last ones."""
     start = max(0, len(messages) - _TAIL)

@@ -6,20 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ebbtide.core.types import Usage
 from ebbtide.wire.blocks import as_mapping, as_text
 from ebbtide.wire.json_text import dumps
-from ebbtide.wire.protocol import (
-    AnswerParts,
-    Json,
-    ReadResponse,
-    RecallBatch,
-    RecallCall,
-    ResponseMerger,
-    StreamAssembler,
-)
-from ebbtide.wire.replies import MAX_REPLY, as_dicts, as_int, is_recall_call, sum_output, usage
+from ebbtide.wire.protocol import AnswerParts, Json, ReadResponse, RecallBatch, RecallCall
+from ebbtide.wire.replies import MAX_REPLY, as_dicts, as_int, is_recall_call, read_usage, sum_output
 
-__all__ = ["as_messages", "error_body", "error_event", "read_answer", "response_merger", "stream_assembler", "usage"]
+usage = read_usage
+
 
 _DELTA_FIELDS = {
     "text_delta": "text",
@@ -31,6 +25,18 @@ _DELTA_FIELDS = {
 
 def as_messages(response: Mapping[str, Any]) -> list[Any]:
     return [{"role": "assistant", "content": response.get("content") or []}]
+
+
+def from_recording(reply: Mapping[str, Any], usage: Usage | None) -> dict[str, Any]:
+    if usage is None:
+        return dict(reply)
+    counts = {
+        "input_tokens": usage.input,
+        "cache_read_input_tokens": usage.cache_read,
+        "cache_creation_input_tokens": usage.cache_write,
+        "output_tokens": usage.output,
+    }
+    return {**reply, "usage": counts}
 
 
 def read_answer(response: Mapping[str, Any]) -> AnswerParts:
@@ -47,14 +53,6 @@ def error_body(reason: str, *, is_overloaded: bool) -> dict[str, Any]:
 
 def error_event(error: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return "error", {"type": "error", "error": error}
-
-
-def stream_assembler() -> StreamAssembler:
-    return _StreamAssembler()
-
-
-def response_merger() -> ResponseMerger:
-    return _ResponseMerger()
 
 
 class _StreamAssembler:
@@ -202,3 +200,6 @@ class _ResponseMerger:
 
 def _recall_call(block: Json) -> RecallCall:
     return RecallCall(as_text(block.get("id")), block["name"], dumps(block.get("input") or {}), block)
+
+
+stream_assembler, response_merger = _StreamAssembler, _ResponseMerger

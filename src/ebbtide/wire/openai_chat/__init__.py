@@ -2,6 +2,7 @@
 
 from ebbtide.wire.implicit_cache import IMPLICIT_CACHE
 from ebbtide.wire.openai_chat import messages, replies, requests, rules, turns
+from ebbtide.wire.openai_chat.history import History
 from ebbtide.wire.protocol import Wire
 
 WIRE = Wire(
@@ -15,4 +16,5 @@ WIRE = Wire(
     requests=requests,
     turns=turns,
     rules=rules,
+    history=History,
 )

@@ -6,26 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ebbtide.core.tool_calls import RECALL_TOOLS
+from ebbtide.core.types import Usage
 from ebbtide.wire.blocks import as_mapping, as_text
-from ebbtide.wire.protocol import (
-    AnswerParts,
-    Json,
-    ReadResponse,
-    RecallBatch,
-    RecallCall,
-    ResponseMerger,
-    StreamAssembler,
-)
-from ebbtide.wire.replies import MAX_REPLY, as_dicts, as_int, sum_output, usage
-from ebbtide.wire.replies import openai_error_body as error_body
+from ebbtide.wire.protocol import AnswerParts, Json, ReadResponse, RecallBatch, RecallCall
+from ebbtide.wire.replies import MAX_REPLY, as_dicts, as_int, openai_error_body, openai_usage, read_usage, sum_output
 
-__all__ = ["as_messages", "error_body", "error_event", "read_answer", "response_merger", "stream_assembler", "usage"]
+usage, error_body = read_usage, openai_error_body
 
 
 def as_messages(response: Mapping[str, Any]) -> list[Any]:
     choices = response.get("choices")
     message = as_mapping(choices[0]).get("message") if isinstance(choices, list) and choices else None
     return [message] if isinstance(message, dict) else []
+
+
+def from_recording(reply: Mapping[str, Any], usage: Usage | None) -> dict[str, Any]:
+    return {"choices": [{"message": reply}], **openai_usage(usage, "prompt", "completion")}
 
 
 def read_answer(response: Mapping[str, Any]) -> AnswerParts:
@@ -44,14 +40,6 @@ def read_answer(response: Mapping[str, Any]) -> AnswerParts:
 
 def error_event(error: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return "", {"error": error}
-
-
-def stream_assembler() -> StreamAssembler:
-    return _StreamAssembler()
-
-
-def response_merger() -> ResponseMerger:
-    return _ResponseMerger()
 
 
 class _StreamAssembler:
@@ -220,3 +208,6 @@ def _is_recall_call(call: Json) -> bool:
 def _recall_call(call: Json) -> RecallCall:
     function = as_mapping(call.get("function"))
     return RecallCall(as_text(call.get("id")), function["name"], as_text(function.get("arguments")) or "{}", call)
+
+
+stream_assembler, response_merger = _StreamAssembler, _ResponseMerger

@@ -5,26 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ebbtide.core.types import Usage
 from ebbtide.wire.blocks import as_mapping, as_text
-from ebbtide.wire.protocol import (
-    AnswerParts,
-    Json,
-    ReadResponse,
-    RecallBatch,
-    RecallCall,
-    ResponseMerger,
-    StreamAssembler,
+from ebbtide.wire.protocol import AnswerParts, Json, ReadResponse, RecallBatch, RecallCall
+from ebbtide.wire.replies import (
+    as_dicts,
+    as_int,
+    is_recall_call,
+    openai_error_body,
+    openai_usage,
+    read_usage,
+    sum_output,
 )
-from ebbtide.wire.replies import as_dicts, as_int, is_recall_call, sum_output, usage
-from ebbtide.wire.replies import openai_error_body as error_body
 
-__all__ = ["as_messages", "error_body", "error_event", "read_answer", "response_merger", "stream_assembler", "usage"]
+usage, error_body = read_usage, openai_error_body
+
 
 _END_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 
 
 def as_messages(response: Mapping[str, Any]) -> list[Any]:
     return as_dicts(response.get("output"))
+
+
+def from_recording(reply: Mapping[str, Any], usage: Usage | None) -> dict[str, Any]:
+    return {**reply, **openai_usage(usage, "input", "output")}
 
 
 def read_answer(response: Mapping[str, Any]) -> AnswerParts:
@@ -40,14 +45,6 @@ def read_answer(response: Mapping[str, Any]) -> AnswerParts:
 
 def error_event(error: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return "error", {"type": "error", "error": error}
-
-
-def stream_assembler() -> StreamAssembler:
-    return _StreamAssembler()
-
-
-def response_merger() -> ResponseMerger:
-    return _ResponseMerger()
 
 
 class _StreamAssembler:
@@ -146,3 +143,6 @@ class _ResponseMerger:
 
 def _recall_call(item: Json) -> RecallCall:
     return RecallCall(as_text(item.get("call_id")), item["name"], as_text(item.get("arguments")) or "{}", item)
+
+
+stream_assembler, response_merger = _StreamAssembler, _ResponseMerger
