@@ -15,7 +15,7 @@ from ebbtide.assembly.texts import NO_OUTPUT, NOT_EXECUTED, split_system
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.core.text.framing import GENERIC_TAG, OUR_TAGS, TAG_BY_SOURCE, frame, neutral, tag_names
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER
-from ebbtide.wire import WIRES
+from ebbtide.wire import DEFAULT_WIRE, WIRES
 from ebbtide.wire.turns import Block, CallResult, Content, OpenCall, is_blank, text_block
 
 _QUOTING_SOURCES = frozenset({"summary", "compactor"})
@@ -54,7 +54,7 @@ class Conversation:
         system: str | Sequence[str | Mapping[str, object]] = "",
         tools: Sequence[Mapping[str, object]] = (),
         max_tokens: int | None = None,
-        wire: str = "anthropic",
+        wire: str = DEFAULT_WIRE,
         tags: Mapping[str, str] = TAG_BY_SOURCE,
     ) -> None:
         if wire not in WIRES:

@@ -22,7 +22,7 @@ from ebbtide.policy import PRESETS, default
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import Batch, SessionState, apply_records, usage_from_record
 from ebbtide.store import Record, messages_on_branch
-from ebbtide.wire import WIRES
+from ebbtide.wire import DEFAULT_WIRE, WIRES
 from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.reader import Reader, Request
 
@@ -170,7 +170,7 @@ class History:
 
     @property
     def wire(self) -> str:
-        return self.turns[-1].wire if self.turns else "anthropic"
+        return self.turns[-1].wire if self.turns else DEFAULT_WIRE
 
     def window(self, number: int) -> int | None:
         """Return the window a request was planned for, or that of the newest plan before it if the log does not say.
@@ -413,7 +413,7 @@ def _estimator_of(state: SessionState) -> Estimator:
 
 
 def _supported_wire(wire: str) -> str:
-    return wire if wire in WIRES else "anthropic"
+    return wire if wire in WIRES else DEFAULT_WIRE
 
 
 def _pair(value: object) -> tuple[int, int]:

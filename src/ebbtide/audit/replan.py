@@ -25,7 +25,7 @@ from ebbtide.runtime.plan_input_builder import passes_for
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records, batch_from_record, edit_to_record
 from ebbtide.store import Record
-from ebbtide.wire import WIRES
+from ebbtide.wire import WIRES, wire_of_record
 from ebbtide.wire.blocks import fingerprint
 from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.reader import Reader, Request
@@ -107,7 +107,7 @@ def check_message_ids(records: Sequence[Record]) -> list[Difference]:
     differences: list[Difference] = []
     for record in records:
         ids = record.get("ebbids")
-        wire = WIRES.get(str(record.get("ebbwire", "anthropic")))
+        wire = wire_of_record(record)
         if not isinstance(ids, list) or wire is None:
             continue
         message = record.get("wire") or record.get("message")

@@ -4,47 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from ebbtide.formats.openai_chat import is_message
+from ebbtide.core.errors import BadRequest
 from ebbtide.formats.recording import Recording, SessionReader
 from ebbtide.formats.session_file import SessionFile
 from ebbtide.formats.steps import Episode, ModelReply
+from ebbtide.wire import detect
+from ebbtide.wire.protocol import Wire
 
-_ANTHROPIC_BLOCKS = frozenset(
-    {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "image", "document"}
-)
+_CHAT = "openai_chat"
+"""Chat messages without a model are a recorded session, which `formats.openai_chat` reads."""
 
 
 def recognises(file: SessionFile) -> bool:
     value = file.document
     if not isinstance(value, dict):
         return False
-    messages = value.get("messages")
+    wire = detect(value, fallback=_CHAT)
+    messages, has_model = value.get(wire.list_key), "model" in value
     if isinstance(messages, list) and messages:
-        return is_message(messages[0]) and ("model" in value or _wire(value) == "anthropic")
-    return "model" in value and isinstance(value.get("input"), str | list)
+        return _is_message(wire, messages[0]) and (has_model or wire.name != _CHAT)
+    return isinstance(messages, str) and has_model
 
 
 def read(file: SessionFile) -> Recording:
     body = file.document
     call = ModelReply(row=1, messages=(), response=None, model=str(body.get("model") or ""), body=body)
-    return SessionReader(file).recording("request", _wire(body), "", [Episode(steps=(call,))])
+    wire = detect(body, fallback=_CHAT).name
+    return SessionReader(file).recording("request", wire, "", [Episode(steps=(call,))])
 
 
-def _wire(body: dict[str, Any]) -> str:
-    if "messages" not in body:
-        return "openai_responses"
-    return "anthropic" if _is_anthropic(body) else "openai_chat"
-
-
-def _is_anthropic(body: dict[str, Any]) -> bool:
-    messages = [message for message in body["messages"] if isinstance(message, dict)]
-    if any(message.get("role") in ("system", "developer", "tool") or message.get("tool_calls") for message in messages):
+def _is_message(wire: Wire, message: Any) -> bool:
+    try:
+        return bool(wire.messages.split(message, wire.list_key))
+    except BadRequest:
         return False
-    tools = body.get("tools")
-    if isinstance(tools, list) and any(isinstance(tool, dict) and "input_schema" in tool for tool in tools):
-        return True
-    contents = [message.get("content") for message in messages]
-    blocks = [block for content in contents if isinstance(content, list) for block in content]
-    if any(isinstance(block, dict) and block.get("type") in _ANTHROPIC_BLOCKS for block in blocks):
-        return True
-    return "system" in body or "claude" in str(body.get("model"))

@@ -21,7 +21,7 @@ from ebbtide.core.tool_calls import file_path
 from ebbtide.core.types import Item
 from ebbtide.store import LogReader, Position, ReadResult, Record
 from ebbtide.store.search.tables import IndexEntry
-from ebbtide.wire import WIRES
+from ebbtide.wire import wire_of_record
 from ebbtide.wire.blocks import SCHEME, Block, fingerprint
 from ebbtide.wire.protocol import Wire
 
@@ -74,7 +74,7 @@ def read_messages(
 
 def _split_blocks(record: Record) -> list[tuple[str, Block]]:
     """Split a message into blocks with the content part of their ids. Returns [] if the record holds no message."""
-    wire = WIRES.get(str(record.get("ebbwire", "anthropic")))
+    wire = wire_of_record(record)
     if wire is None:
         return []
     try:

@@ -16,6 +16,8 @@ from ebbtide.wire.protocol import Wire
 _ANTHROPIC, _CHAT, _RESPONSES = anthropic.WIRE, openai_chat.WIRE, openai_responses.WIRE
 
 WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (_ANTHROPIC, _CHAT, _RESPONSES)}
+DEFAULT_WIRE = "anthropic"
+"""The wire of whatever names none: a log, a conversation of one's own, a body that fits several."""
 
 
 def find_wire(name: str) -> Wire:
@@ -24,8 +26,13 @@ def find_wire(name: str) -> Wire:
     return WIRES[name]
 
 
-def detect(body: Mapping[str, Any]) -> Wire:
-    """Recognize the wire by what only its bodies have. A body that fits several is taken for Anthropic's."""
+def wire_of_record(record: Mapping[str, object]) -> Wire | None:
+    """Return the wire of a logged message: Anthropic's unless the record names another; None if we have no such."""
+    return WIRES.get(str(record.get("ebbwire", DEFAULT_WIRE)))
+
+
+def detect(body: Mapping[str, Any], fallback: str = DEFAULT_WIRE) -> Wire:
+    """Recognize the wire by what only its bodies have. A body that fits several is taken for the fallback's."""
     if "input" in body and "messages" not in body:
         return _RESPONSES
     if "system" in body or "thinking" in body or "context_management" in body:
@@ -43,7 +50,9 @@ def detect(body: Mapping[str, Any]) -> Wire:
             return _CHAT if tool.get("type") == "function" or "function" in tool else _ANTHROPIC
     has_openai_field = "max_completion_tokens" in body or "stream_options" in body
     has_openai_model = as_str(body.get("model")).startswith(("gpt", "o1", "o3", "o4"))
-    return _CHAT if has_openai_field or has_openai_model else _ANTHROPIC
+    if has_openai_field or has_openai_model:
+        return _CHAT
+    return _ANTHROPIC if "claude" in as_str(body.get("model")) else WIRES[fallback]
 
 
 def detect_response(response: Mapping[str, Any]) -> Wire:
