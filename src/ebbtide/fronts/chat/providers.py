@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from ebbtide.config import Access
 from ebbtide.core.errors import BadConfig
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import anthropic
     import openai
 
-WireName = Literal["anthropic", "openai_chat", "openai_responses"]
 Body = dict[str, object]
 
 MISSING_EXTRA = "ebb chat needs more packages. Install them with: pip install 'ebbtide[chat]'"
@@ -80,14 +79,13 @@ class Provider:
     """One model behind one API."""
 
     model: str
-    wire: WireName
+    wire: str
     stream: Callable[[Mapping[str, object]], Iterator[Piece]] = field(repr=False)
+    fixed_fields: Mapping[str, object] = field(default_factory=dict)
+    """What this API needs in every request. It never changes, so that the cached prefix stays valid."""
 
     def build_body(self, request: Mapping[str, object]) -> Body:
-        """Add the fields that this API needs. They never change, so that the cached prefix stays valid."""
-        # The log is the only copy of the conversation: the provider keeps nothing, and sends reasoning encrypted.
-        fixed = {"store": False, "include": ["reasoning.encrypted_content"]} if self.wire == "openai_responses" else {}
-        return {**request, **fixed}
+        return {**request, **self.fixed_fields}
 
     def read(self, response: Mapping[str, object]) -> Reply:
         wire = WIRES[self.wire]
@@ -116,7 +114,7 @@ def _parse_arguments(text: str) -> Arguments | None:
     return Arguments(value) if isinstance(value, dict) else None
 
 
-def define_tools(tools: Iterable[Tool], wire: WireName) -> list[Body]:
+def define_tools(tools: Iterable[Tool], wire: str) -> list[Body]:
     return [WIRES[wire].requests.tool_definition(tool.name, tool.description, tool.schema()) for tool in tools]
 
 
@@ -226,7 +224,10 @@ def make_provider(name: str, model: str, url: str, access: Access) -> Provider:
         return Provider(model=model, wire="anthropic", stream=stream)
     client = openai_client(url, access)
     if name == "responses":
-        return Provider(model=model, wire="openai_responses", stream=partial(_stream_responses, client))
+        # The log is the only copy of the conversation: the provider keeps nothing, and sends reasoning encrypted.
+        fixed: Body = {"store": False, "include": ["reasoning.encrypted_content"]}
+        stream = partial(_stream_responses, client)
+        return Provider(model=model, wire="openai_responses", stream=stream, fixed_fields=fixed)
     return Provider(model=model, wire="openai_chat", stream=partial(_stream_chat_completions, client))
 
 

@@ -41,6 +41,7 @@ from ebbtide.money import UsageBill, bill_records
 from ebbtide.runtime.context import Context
 from ebbtide.runtime.report import Listener
 from ebbtide.store import SessionInfo, Store
+from ebbtide.wire import WIRES
 from ebbtide.workspace import Sources, Surroundings, look_around
 
 MAX_REPLY = 8_192
@@ -264,7 +265,8 @@ def _request_frame(setup: Setup, context: Context, start: SessionStart) -> Mappi
     """Build a request with a placeholder message and keep everything around it."""
     conversation = _make_conversation(setup, context, start.system, setup.tools)
     conversation.user("-")
-    return {key: value for key, value in conversation.request().items() if key not in ("messages", "input")}
+    list_key = WIRES[setup.provider.wire].list_key
+    return {key: value for key, value in conversation.request().items() if key != list_key}
 
 
 def _run_subagent(setup: Setup, parent: Agent, bill: UsageBill, title: str, prompt: str) -> str:
