@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.wire import WIRES
-from ebbtide.wire.summary_request import THINKING_ROOM, summary_of_transcript, summary_on_prefix
+from ebbtide.wire.requests import THINKING_ROOM
+from ebbtide.wire.summary_request import summary_of_transcript, summary_on_prefix
 from ebbtide.wire.validity import violations
 from upstream import signing
 from upstream.caching import Cache

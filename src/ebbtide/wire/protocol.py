@@ -201,16 +201,36 @@ class AnswerParts(NamedTuple):
 class SideRequests(Protocol):
     """Requests that we write ourselves, and the paths that requests are sent to."""
 
-    route: str
-    """How the path of a request to a model ends."""
+    routes: Sequence[str]
+    """How the paths of requests to a model end."""
     side_routes: Mapping[str, str]
     """Paths that ask about a conversation and are no turn of it, each with what it asks: `count`, `compaction`."""
+
+    def model(self, path: str, body: Json) -> str:
+        """Return the model that a request is for, or ''."""
+
+    def wants_stream(self, path: str, body: Json) -> bool: ...
 
     def tool_definition(self, name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
         """Define a tool, for `tools` of a request."""
 
-    def limit_field(self, body: Json) -> str:
-        """Name the field that limits the output of such a request."""
+    def tool_names(self, tools: Any) -> list[str]:
+        """Return the names of the tools of a request; of a tool without a name, its type."""
+
+    def add_tools(self, body: Json, tools: Sequence[Json]) -> Json | None:
+        """Add tools behind the client's own; None if we could not hold back the answers that call them."""
+
+    def prepare_question(self, body: Json) -> dict[str, Any]:
+        """Return a copy without what would keep the model from answering in words: streams, forced calls, formats."""
+
+    def thinking_room(self, body: Json) -> int:
+        """Return the tokens that thinking may take before the answer begins; 0 if the request does not think."""
+
+    def limit_output(self, body: Json, tokens: int) -> dict[str, Any]:
+        """Return a copy that limits the output."""
+
+    def user_message(self, text: Any) -> Any:
+        """Write one message of the user."""
 
     def count_before_user_text(self, messages: Sequence[Any]) -> int:
         """Count the leading messages after which user text is allowed; all of them if it is at the end."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ebbtide.core.tool_calls import PAGE, READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
-from ebbtide.wire.blocks import as_mapping
 from ebbtide.wire.protocol import Wire
 
 _SEARCH = (
@@ -45,20 +44,15 @@ def recall_tools(wire: Wire) -> list[dict[str, Any]]:
     return [wire.requests.tool_definition(*definition) for definition in recall_definitions()]
 
 
-def with_recall_tools(wire: Wire, body: Mapping[str, Any]) -> dict[str, Any] | None:
+def with_recall_tools(wire: Wire, body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the request with our tools behind the client's own; None if they cannot be added.
 
-    A model without tools is not meant to call any. Of several answers, or of one that is fetched later, we could hold
-    back none. And if the server keeps the history, we cannot insert anything into it.
+    A model without tools is not meant to call any.
     """
     tools = body.get("tools")
-    if not isinstance(tools, list) or not tools:
+    if not isinstance(tools, list) or not tools or set(wire.requests.tool_names(tools)) & set(RECALL_TOOLS):
         return None
-    names = {as_mapping(as_mapping(tool).get("function") or tool).get("name") for tool in tools}
-    kept_by_server = any(map(body.get, ("background", "previous_response_id", "conversation", "thread")))
-    if kept_by_server or body.get("n") not in (None, 1) or names & set(RECALL_TOOLS):
-        return None
-    return {**body, "tools": [*tools, *recall_tools(wire)]}
+    return wire.requests.add_tools(body, recall_tools(wire))
 
 
 def _schema(fields: Mapping[str, tuple[str, str]], required: str) -> dict[str, Any]:

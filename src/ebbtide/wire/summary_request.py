@@ -14,29 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ebbtide.core.types import Usage
-from ebbtide.wire.blocks import as_mapping
 from ebbtide.wire.protocol import Wire
-
-THINKING_ROOM = 16_000
-"""Tokens added to the cap if thinking has no budget, because thinking counts as output. With a cap of 4,000
-the sum stays under what Anthropic's SDK sends without streaming (about 21,000)."""
-
-_NOT_ASKED_AGAIN = frozenset(
-    {
-        *("stream", "stream_options", "background"),  # We want one answer, now.
-        *("n", "prediction"),  # Billed, and of no use.
-        *("stop", "stop_sequences"),  # The client's stop words would cut a summary.
-        "truncation",  # We prefer an error to a summary of a conversation without its middle.
-        *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"),  # vLLM
-        *("grammar", "json_schema"),  # llama.cpp
-        "output_format",  # Anthropic's beta name for `output_config.format`
-    }
-)
-"""Fields left out of the question. Only the formats are part of the cached prefix, and they would forbid prose."""
-
-NEWER_OPENAI = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9])")
-"""C10: models that accept only `max_completion_tokens`."""
-_THINKS_BY_DEFAULT = re.compile(rf"{NEWER_OPENAI.pattern}|claude-(?:fable|mythos)")
 
 
 def summary_on_prefix(wire: Wire, tree: Mapping[str, Any], prompt: str, max_tokens: int) -> dict[str, Any] | None:
@@ -50,16 +28,14 @@ def summary_on_prefix(wire: Wire, tree: Mapping[str, Any], prompt: str, max_toke
         return None
     messages = tree.get(wire.list_key)
     if isinstance(messages, str):
-        messages = [{"role": "user", "content": messages}]
+        messages = [wire.requests.user_message(messages)]
     if not isinstance(messages, list):
         return None
     messages = messages[: wire.requests.count_before_user_text(messages)]
     if not messages:
         return None
-    body = {name: value for name, value in tree.items() if name not in _NOT_ASKED_AGAIN}
-    body[wire.list_key] = messages
-    body = _allow_prose(body)
-    body[wire.requests.limit_field(tree)] = _limit(wire, tree, max_tokens)
+    body = wire.requests.prepare_question({**tree, wire.list_key: messages})
+    body = wire.requests.limit_output(body, _limit(wire, tree, max_tokens))
     body[wire.list_key] = wire.requests.add_user_text(body, prompt)
     return body
 
@@ -70,33 +46,8 @@ def summary_of_transcript(wire: Wire, *, model: str, prompt: str, quoted: str, m
     The question comes last, because models follow best what is at the end of a long text, and nothing quoted can come
     after it. The caller frames `quoted`.
     """
-    body: dict[str, Any] = {"model": model, wire.list_key: [{"role": "user", "content": f"{quoted}\n\n{prompt}"}]}
-    body[wire.requests.limit_field(body)] = max_tokens + _thinking_room(body)
-    return body
-
-
-def _allow_prose(body: dict[str, Any]) -> dict[str, Any]:
-    """Remove what would force a call or a format. That may miss the cache; keeping it would cost the answer."""
-    removed = {name for name in ("tool_choice", "function_call") if _forces_a_call(body.get(name))}
-    if as_mapping(body.get("response_format")).get("type", "text") != "text":
-        removed.add("response_format")
-    rest = {name: value for name, value in body.items() if name not in removed}
-    for name in ("output_config", "text"):  # Anthropic and Responses: a format among other settings.
-        settings = as_mapping(rest.get(name))
-        if as_mapping(settings.get("format")).get("type", "text") != "text":
-            rest[name] = {key: value for key, value in settings.items() if key != "format"}
-            if not rest[name]:
-                del rest[name]
-    return rest
-
-
-def _forces_a_call(choice: Any) -> bool:
-    if isinstance(choice, str):
-        return choice in ("required", "any")
-    fields = as_mapping(choice)
-    if fields.get("type") == "allowed_tools":
-        return "required" in (fields.get("mode"), as_mapping(fields.get("allowed_tools")).get("mode"))
-    return bool(fields) and fields.get("type") not in ("auto", "none")
+    body = {"model": model, wire.list_key: [wire.requests.user_message(f"{quoted}\n\n{prompt}")]}
+    return wire.requests.limit_output(body, max_tokens + wire.requests.thinking_room(body))
 
 
 def _limit(wire: Wire, tree: Mapping[str, Any], max_tokens: int) -> int:
@@ -104,23 +55,9 @@ def _limit(wire: Wire, tree: Mapping[str, Any], max_tokens: int) -> int:
 
     So a thinking budget, which is below the client's limit, stays below ours (A42).
     """
-    limit = max_tokens + _thinking_room(tree)
+    limit = max_tokens + wire.requests.thinking_room(tree)
     client_limit = wire.messages.max_output(tree)
     return min(limit, max(client_limit, max_tokens)) if client_limit else limit
-
-
-def _thinking_room(body: Mapping[str, Any]) -> int:
-    """Return the tokens that thinking may take before the answer begins; 0 if the request does not think."""
-    thinking = as_mapping(body.get("thinking"))
-    mode, budget = thinking.get("type"), thinking.get("budget_tokens")
-    if mode == "disabled":
-        return 0
-    if isinstance(budget, int):
-        return budget
-    effort = as_mapping(body.get("reasoning")).get("effort") or body.get("reasoning_effort")
-    is_requested = mode is not None or effort not in (None, "none")
-    is_default = effort is None and _THINKS_BY_DEFAULT.search(str(body.get("model", ""))) is not None
-    return THINKING_ROOM if is_requested or is_default else 0
 
 
 StopReason = Literal["end", "length", "refusal", "tool", "other"]

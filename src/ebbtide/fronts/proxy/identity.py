@@ -25,7 +25,7 @@ from ebbtide.wire.conversation_start import strip_changing_parts
 from ebbtide.wire.protocol import Wire
 
 _ROUTES = tuple(
-    (route, wire.name) for wire in WIRES.values() for route in (wire.requests.route, *wire.requests.side_routes)
+    (route, wire.name) for wire in WIRES.values() for route in (*wire.requests.routes, *wire.requests.side_routes)
 )
 _SIDE_PATHS = tuple(route for wire in WIRES.values() for route in wire.requests.side_routes.items())
 """Paths of requests about a session that are no turn of it."""
@@ -88,7 +88,7 @@ def identify_request(wire: str, address: str, headers: Mapping[str, str], body: 
     path, _, query = address.partition("?")
     first, last, is_first = _first_and_last(wire, body)
     opening_text = _opening_text(first)
-    system, tools = WIRES[wire].messages.system_and_tools(body)
+    requests, (system, tools) = WIRES[wire].requests, WIRES[wire].messages.system_and_tools(body)
     caller = identify_caller(headers, body, query)
     prompt = _system_texts(system, first)
     if caller.conversation:
@@ -102,9 +102,9 @@ def identify_request(wire: str, address: str, headers: Mapping[str, str], body: 
         identity=Identity(tenant_name(caller.credentials), client, lane[:12]),
         opening=opening,
         ids=ids,
-        model=str(body.get("model") or ""),
-        wants_stream=bool(body.get("stream")),
-        can_read_files=_has_file_reader(tools),
+        model=requests.model(path, body),
+        wants_stream=requests.wants_stream(path, body),
+        can_read_files=any(map(_FILE_READER.search, requests.tool_names(tools))),
         side_request=next(
             (why for end, why in _SIDE_PATHS if path.endswith(end)), _is_compaction(body, last, is_first)
         ),
@@ -132,7 +132,7 @@ def _first_and_last(wire: str, body: Json) -> tuple[list[Block], list[Block], bo
     """Return the blocks up to the user's first text, those of the last message, and whether it is the only one."""
     wire_format = WIRES[wire]
     content = body.get(wire_format.list_key)
-    messages: Sequence[object] = content if isinstance(content, list) else [{"role": "user", "content": content}]
+    messages: Sequence[object] = content if isinstance(content, list) else [wire_format.requests.user_message(content)]
     first: list[Block] = []
     for message in messages[:_MAX_LEADING_MESSAGES]:
         first += _blocks(wire_format, message)
@@ -169,15 +169,6 @@ def _agent_signature(prompt: Sequence[str]) -> str:
     # Claude Code's first block is a header with a version and a checksum in it.
     texts = [text for text in prompt if not text.startswith("x-anthropic-")]
     return re.sub(r"[^A-Za-z\u00c0-\uffff]+", "", " ".join(texts)[: 4 * _SIGNATURE_LETTERS])[:_SIGNATURE_LETTERS]
-
-
-def _has_file_reader(tools: object) -> bool:
-    for tool in tools if isinstance(tools, list) else ():
-        inner = tool.get("function") if isinstance(tool, dict) else None
-        name = (inner if isinstance(inner, dict) else tool).get("name") if isinstance(tool, dict) else None
-        if _FILE_READER.search(str(name or (tool.get("type") if isinstance(tool, dict) else ""))):
-            return True
-    return False
 
 
 _COMPACTION_PROMPTS = re.compile(

@@ -31,7 +31,7 @@ OnReport = Callable[[str, Report], None]
 AskModel = Callable[[ModelCall, Body], object]
 """Asks a model through the client that was not wrapped. Takes the session's newest call and a request."""
 
-_ROUTES = {wire.requests.route: wire.name for wire in WIRES.values()}
+_ROUTES = {route: wire.name for wire in WIRES.values() for route in wire.requests.routes}
 """The SDKs' endpoints. Others, such as batches and token counts, are left alone."""
 
 _LOCK_POLL = 0.005

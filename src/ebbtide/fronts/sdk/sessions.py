@@ -16,9 +16,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from ebbtide.runtime import Context, Ready
+from ebbtide.wire import WIRES
 from ebbtide.wire.blocks import canonical_json, digest
 from ebbtide.wire.caller import identify_caller
 from ebbtide.wire.conversation_start import strip_changing_parts
+from ebbtide.wire.protocol import Wire
 
 Body = Mapping[str, object]
 
@@ -46,11 +48,11 @@ def session(name: str) -> Iterator[str]:
         _SESSION_NAME.reset(token)
 
 
-def _conversation_start(body: Body) -> tuple[str, str]:
+def _conversation_start(wire: Wire, body: Body) -> tuple[str, str]:
     """Return the system prompt without its changing parts, and the first user message."""
-    content = body.get("messages", body.get("input"))
-    messages = content if isinstance(content, list | tuple) else [{"role": "user", "content": content}]
-    system = [_text(body.get("system") or body.get("instructions") or "")]
+    content = body.get(wire.list_key)
+    messages = content if isinstance(content, list | tuple) else [wire.requests.user_message(content)]
+    system = [_text(wire.messages.system_and_tools(body)[0] or "")]
     for message in messages:
         fields = message if isinstance(message, Mapping) else {}
         if fields.get("role") in ("system", "developer"):
@@ -144,7 +146,9 @@ class SdkSessions:
     def session_for(self, call: ModelCall) -> SdkSession:
         """Find or open the session of a call. One name on two wires is two sessions."""
         given_name = _SESSION_NAME.get() or self._fixed_name
-        name = given_name or f"lane-{digest([call.wire, call.owner, *_conversation_start(call.body)])}"
+        name = (
+            given_name or f"lane-{digest([call.wire, call.owner, *_conversation_start(WIRES[call.wire], call.body)])}"
+        )
         key = (name, call.wire)
         with self._lock:
             if key not in self._sessions:

@@ -1,7 +1,8 @@
 """The Anthropic Messages API."""
 
-from ebbtide.wire.anthropic import cache, messages, replies, requests, rules, turns
+from ebbtide.wire.anthropic import cache, messages, replies, rules, turns
 from ebbtide.wire.anthropic.history import History
+from ebbtide.wire.anthropic.requests import Requests
 from ebbtide.wire.protocol import Wire
 
 WIRE = Wire(
@@ -12,7 +13,7 @@ WIRE = Wire(
     messages=messages,
     cache=cache,
     replies=replies,
-    requests=requests,
+    requests=Requests(),
     turns=turns,
     rules=rules,
     history=History,

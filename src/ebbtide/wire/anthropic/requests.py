@@ -7,27 +7,39 @@ from typing import Any
 
 from ebbtide.wire.anthropic.rules.structure import blocks, calls, ends_in_server_use, is_programmatic, role
 from ebbtide.wire.blocks import as_mapping
-
-route = "/v1/messages"
-side_routes: Mapping[str, str] = {"/v1/messages/count_tokens": "count"}
+from ebbtide.wire.requests import SharedRequests
 
 MAX_BREAKPOINTS = 4
 """A45."""
 
 
-def tool_definition(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "description": description, "input_schema": schema}
+class Requests(SharedRequests):
+    routes: Sequence[str] = ("/v1/messages",)
+    side_routes: Mapping[str, str] = {"/v1/messages/count_tokens": "count"}
 
+    def tool_definition(self, name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+        return {"name": name, "description": description, "input_schema": schema}
 
-def limit_field(_body: Mapping[str, Any]) -> str:
-    return "max_tokens"
+    def limit_output(self, body: Mapping[str, Any], tokens: int) -> dict[str, Any]:
+        return {**body, "max_tokens": tokens}
 
+    def count_before_user_text(self, messages: Sequence[Any]) -> int:
+        count = len(messages)
+        while count and not _may_user_follow(messages, count - 1):
+            count -= 1
+        return count
 
-def count_before_user_text(messages: Sequence[Any]) -> int:
-    count = len(messages)
-    while count and not _may_user_follow(messages, count - 1):
-        count -= 1
-    return count
+    def add_user_text(self, body: Mapping[str, Any], text: str) -> list[Any]:
+        """Add a block to the last user message, because roles alternate (A5) and results come first (A19)."""
+        block: dict[str, Any] = {"type": "text", "text": text}
+        # A top-level `cache_control` marks the last block already.
+        if body.get("cache_control") is None and _count_breakpoints(body) < MAX_BREAKPOINTS:
+            block["cache_control"] = {"type": "ephemeral"}
+        *before, last = body["messages"]
+        if role(last) != "user":
+            return [*before, last, {"role": "user", "content": [block]}]
+        content = last.get("content")
+        return [*before, {**last, "content": [*(content if isinstance(content, list) else blocks(last)), block]}]
 
 
 def _may_user_follow(messages: Sequence[Any], index: int) -> bool:
@@ -38,19 +50,6 @@ def _may_user_follow(messages: Sequence[Any], index: int) -> bool:
         return not (index and any(is_programmatic(call) for call in calls(messages[index - 1])))
     has_ended = not calls(message) and not ends_in_server_use(message)
     return role(message) == "assistant" and bool(blocks(message)) and has_ended
-
-
-def add_user_text(body: Mapping[str, Any], text: str) -> list[Any]:
-    """Add a block to the last user message, because roles alternate (A5) and results come first (A19)."""
-    block: dict[str, Any] = {"type": "text", "text": text}
-    # A top-level `cache_control` marks the last block already.
-    if body.get("cache_control") is None and _count_breakpoints(body) < MAX_BREAKPOINTS:
-        block["cache_control"] = {"type": "ephemeral"}
-    *before, last = body["messages"]
-    if role(last) != "user":
-        return [*before, last, {"role": "user", "content": [block]}]
-    content = last.get("content")
-    return [*before, {**last, "content": [*(content if isinstance(content, list) else blocks(last)), block]}]
 
 
 def _count_breakpoints(body: Mapping[str, Any]) -> int:

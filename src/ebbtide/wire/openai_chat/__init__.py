@@ -1,8 +1,9 @@
 """OpenAI Chat Completions, which many other servers speak."""
 
 from ebbtide.wire.implicit_cache import IMPLICIT_CACHE
-from ebbtide.wire.openai_chat import messages, replies, requests, rules, turns
+from ebbtide.wire.openai_chat import messages, replies, rules, turns
 from ebbtide.wire.openai_chat.history import History
+from ebbtide.wire.openai_chat.requests import Requests
 from ebbtide.wire.protocol import Wire
 
 WIRE = Wire(
@@ -13,7 +14,7 @@ WIRE = Wire(
     messages=messages,
     cache=IMPLICIT_CACHE,
     replies=replies,
-    requests=requests,
+    requests=Requests(),
     turns=turns,
     rules=rules,
     history=History,
