@@ -146,9 +146,8 @@ class SdkSessions:
     def session_for(self, call: ModelCall) -> SdkSession:
         """Find or open the session of a call. One name on two wires is two sessions."""
         given_name = _SESSION_NAME.get() or self._fixed_name
-        name = (
-            given_name or f"lane-{digest([call.wire, call.owner, *_conversation_start(WIRES[call.wire], call.body)])}"
-        )
+        start = () if given_name else _conversation_start(WIRES[call.wire], call.body)
+        name = given_name or f"lane-{digest([call.wire, call.owner, *start])}"
         key = (name, call.wire)
         with self._lock:
             if key not in self._sessions:

@@ -21,7 +21,7 @@ class Requests(SharedRequests):
         return {**body, "max_output_tokens": tokens}
 
     def count_before_user_text(self, items: Sequence[Any]) -> int:
-        """R1, R3: up to the first open call, without the reasoning and text that belong to it; no reasoning at the end."""
+        """R1, R3: up to the first open call, without its reasoning and text; no reasoning at the end."""
         answered = {call_id(item) for item in items if kind(item) in OUTPUT_TYPES}
         open_calls = (n for n, item in enumerate(items) if pairs_by_call_id(item) and call_id(item) not in answered)
         count = next(open_calls, len(items))
