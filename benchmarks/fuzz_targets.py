@@ -410,7 +410,7 @@ def targets() -> list[Target]:
     made.append(
         pure(
             "shell",
-            "commands and output, into the ledger",
+            "commands and output, for the facts",
             lambda: COMMANDS,
             refusing(_shell),
             b"<<EOF",
