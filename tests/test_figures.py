@@ -134,7 +134,7 @@ def of_size():
     message = result("store_bytes")
     yield README, "| store, per message", [message["sessions"], message["bytes_per_message"]]
     yield README, "| resume of a log", resume
-    yield BENCHMARKS, "| disk a message", [message["bytes_per_message"]]
+    yield BENCHMARKS, "| disk per message", [message["bytes_per_message"]]
     yield BENCHMARKS, "| resume of 100 MB", [store["log_lines"], *resume]
     yield BENCHMARKS, "| commit of 4 KB", [store[name]["commit"]["p50"] for name in ("durable", "not durable")]
     sizes = [result("install_size")[name] for name in ("ebbtide", "pydantic-ai-harness", "langchain", "haystack-ai")]
@@ -163,8 +163,8 @@ def of_speed():
     yield BENCHMARKS, "| time to the first byte", [aims["added p50 ms"], first["pass-through"] - first["direct"]]
     yield BENCHMARKS, "| the same, p99", [aims["added p99 ms"]]
     order = ("ebb proxy", "pass-through", "litellm")
-    yield BENCHMARKS, "| CPU of a stream", [proxy["idle"][name]["cpu ms a stream"] for name in order]
-    yield BENCHMARKS, "| CPU of a chunk", [proxy["chunk cpu"][name]["ms"] for name in order]
+    yield BENCHMARKS, "| CPU per stream", [proxy["idle"][name]["cpu ms a stream"] for name in order]
+    yield BENCHMARKS, "| CPU per chunk", [proxy["chunk cpu"][name]["ms"] for name in order]
     imports = {name: one["wall"] for name, one in result("import_time").items()}
     wanted = ("ebbtide", "ebbtide.Context, first use", "langchain.agents", "pydantic_ai")
     yield README, "| import, and the first use", [imports[name] for name in wanted]
