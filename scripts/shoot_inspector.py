@@ -81,7 +81,7 @@ def _stub(page: Any) -> None:
 
 def _edits(page: Any) -> None:
     page.keyboard.press("2")
-    page.locator(".edit > .fold", has_text="Grep").first.click()
+    page.locator(".edit > .fold", has_text="Grep").nth(2).click()
     page.wait_for_selector(".diff .gone")
     _to_views(page)
 
