@@ -1,6 +1,6 @@
-"""All that must hold before a change goes in: `python -m scripts.check`. CI runs this and nothing else.
+"""Run all checks that a change must pass: `python -m scripts.check`. CI runs this and nothing else.
 
-Every step runs, also after one has failed, so that one run tells everything.
+If a step fails, the others still run, so that you see all problems at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def run(name: str) -> tuple[bool, float]:
 
 
 def main(wanted: list[str]) -> int:
-    """Runs the steps named, or all. 0 if all passed."""
+    """Run the named steps, or all. Return 0 if they passed."""
     unknown = [name for name in wanted if name not in STEPS]
     if unknown:
         print(f"no step is called {', '.join(unknown)}; there are {', '.join(STEPS)}", file=sys.stderr)

@@ -1,9 +1,9 @@
-"""The wrapper tests against other versions of the SDKs, each in an environment of its own. Opt-in: it installs.
+"""Run the tests of `ebbtide.wrap` with other versions of the SDKs, each in its own environment. Opt-in: it installs.
 
     python -m scripts.check_sdks                     the versions below
     python -m scripts.check_sdks 'openai==2.1.0'     others
 
-What is current is in CI. Here is the major version before it, and what is older than the seam that is used now.
+CI tests the current versions. These are the previous major version, and versions without the hook that we use now.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _passes(wanted: str) -> bool:
         told = f"import {name}; print({name}.__version__)"
         version = subprocess.run([python, "-c", told], check=True, capture_output=True, text=True).stdout.strip()
         print(f"--- {wanted}: {version}", flush=True)
-        # Tests of the SDK that is not there skip themselves; the local model is the same for all versions.
+        # Tests of an SDK that is not installed are skipped. The local model does not depend on the version.
         tests = [python, "-m", "pytest", "tests/fronts/sdk", "-q", "--ignore=tests/fronts/sdk/test_local_model.py"]
         return subprocess.run(tests, cwd=ROOT).returncode == 0
 

@@ -1,4 +1,4 @@
-"""Draws the README's picture of `ebb demo`, its last frame: `python -m scripts.draw_demo`.
+"""Draw the README's picture of `ebb demo`, its last frame: `python -m scripts.draw_demo`.
 
 Blocks and shades are drawn as shapes, because fonts draw them differently. It loads no font and runs no script.
 """
@@ -23,7 +23,7 @@ from ebbtide.policy import PRESETS
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "demo.svg"
 COLUMNS, LINES = 100, 33
 WIDE, HIGH = 9.0, 19.0
-"""Of a letter, in pixels."""
+"""Size of a letter, in pixels."""
 EDGE, BAR = 22, 44
 PAPER, RIM, INK, FAINT = "#12161c", "#2b323b", "#d7dde4", 0.55
 STEPS = " ▁▂▃▄▅▆▇█"
@@ -90,7 +90,7 @@ def _run(kind: str, text: str, segment: Segment, left: float, top: float) -> Ite
 
 def _block(left: float, top: float, width: float, height: float, colour: str, opacity: float) -> str:
     seen = "" if opacity == 1.0 else f' fill-opacity="{opacity}"'
-    # A little higher, so that no gap shows between two rows.
+    # A little taller, so that there is no gap between two rows.
     return f'<rect x="{left:g}" y="{top:g}" width="{width:g}" height="{height + 0.3:g}" fill="{colour}"{seen}/>'
 
 

@@ -1,5 +1,5 @@
-"""Draws the pictures of the explanations: `python -m scripts.draw_explanations`. Figures come from the code and from
-playing the example; what is only a scheme says so."""
+"""Draw the pictures of the explanations: `python -m scripts.draw_explanations`. Figures come from the code and from
+replaying the example; a picture that is only a sketch says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws the README's picture: `python -m scripts.draw_session`. Every figure in it comes from replaying the example."""
+"""Draw the README's picture: `python -m scripts.draw_session`. Every figure in it comes from replaying the example."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 24, 56, 52
 @dataclass(frozen=True, slots=True)
 class Session:
     raw: list[int]
-    """Tokens of each request as the client had it."""
+    """Tokens of each request of the client."""
     fitted: list[int]
-    """The same requests as they went out."""
+    """Tokens of the same requests as they were sent."""
     batches: list[tuple[int, int]]
-    """Which request, counted from 0, edits were recorded for, and how many."""
+    """Requests with new edits: their index, and how many edits."""
     acts_at: int
 
 
 def replayed() -> Session:
-    """The example with and without Ebbtide, on the clock of the recording."""
+    """Replay the example with and without Ebbtide, at the recorded times."""
     calls = list(ebbtide.load(example.path()).requests())
     now = [0.0]
     idle = replace(ebbtide.preset("default"), arrival=(), pressure=(), last_resort=())
@@ -71,21 +71,19 @@ def drawn(session: Session) -> str:
     parts.append(path(f"M{LEFT} {y(WINDOW)}H{end}", "limit", width=1.4))
     parts.append(text(LEFT + 8, y(WINDOW) - 6, f"window, {WINDOW // 1000}k", "limit"))
     parts.append(path(f"M{LEFT} {y(session.acts_at)}H{end}", "ours", width=1, dash="3 4"))
-    acts = f"acts at {session.acts_at / 1000:.0f}k: 32k are the reply's"
+    acts = f"acts at {session.acts_at / 1000:.0f}k: 32k are reserved for the reply"
     parts.append(text(x(42), y(session.acts_at) - 7, acts, "ours"))
     parts.append(path(line(session.raw), "raw", width=2))
     parts.append(path(line(session.fitted), "ours", width=2.5))
     parts += _batches(session, x, y)
-    parts.append(
-        text(end, y(session.raw[-1]) - 9, f"as the client had it: {session.raw[-1] / 1000:.0f}k", "soft", at="end")
-    )
+    parts.append(text(end, y(session.raw[-1]) - 9, f"without Ebbtide: {session.raw[-1] / 1000:.0f}k", "soft", at="end"))
     ours = f"with Ebbtide: {session.fitted[-1] / 1000:.0f}k"
     parts.append(text(end, y(0) - 9, ours, "ours", at="end", more="bold"))
     return drawing(parts, height=HEIGHT, title="Tokens per request of one session, with and without Ebbtide")
 
 
 def _batches(session: Session, x: Callable[[float], float], y: Callable[[float], float]) -> Iterator[str]:
-    """A dot for each batch, and what it brought; a label that would lie on the one before stands lower."""
+    """Draw a dot and a label for each batch. A label that would overlap the previous one goes lower."""
     before, row = -100.0, 0
     for place, count in session.batches:
         at, height = x(place), y(session.fitted[place])

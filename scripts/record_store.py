@@ -57,7 +57,7 @@ def open_context(clock: Clock, store: str = STORE) -> ebbtide.Context:
 
 
 def messages() -> list[dict[str, Any]]:
-    """An agent that reads large files, with a new task after every 20 steps."""
+    """Return the messages of an agent that reads large files and gets a new task after every 20 steps."""
     said: list[dict[str, Any]] = []
     for step in range(STEPS):
         if step % 20 == 0:
@@ -80,7 +80,7 @@ def body(said: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def play() -> dict[str, Any]:
-    """Run the session; the files of the archive besides the store."""
+    """Run the session. Return the files of the archive, without the store."""
     clock = Clock()
     context = open_context(clock)
     said = messages()
@@ -110,7 +110,7 @@ def play() -> dict[str, Any]:
 
 
 def reopen(request: dict[str, Any]) -> dict[str, Any]:
-    """What a new process sends for the request, before and after a redo. It works on a copy of the store."""
+    """Return what a new process sends for the request, before and after a redo. It works on a copy of the store."""
     shutil.copytree("store", "copy")
     clock = Clock()
     clock.now = REOPENED

@@ -1,6 +1,6 @@
-"""What the site's reference takes from the code, as Markdown: nothing here is a list that somebody has to keep.
+"""Generate the parts of the site's reference that come from the code, as Markdown. No list is kept by hand.
 
-A page says `<!-- generated: NAME -->` where a part belongs; `site_hooks` puts it there when the site is built.
+A page has `<!-- generated: NAME -->` where a part belongs; `site_hooks` inserts it when the site is built.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from ebbtide.policy.adjust import LEVEL_NAMES, pass_name, pass_settings, simple_
 
 STAGES = ("arrival", "always", "pressure", "folds", "last_resort")
 WINDOWS = ((32_000, 4_000), (200_000, 8_000), (1_000_000, 32_000))
-"""A small, a usual and a large window, each with what a request of it sets aside for the reply."""
+"""A small, a usual and a large window, each with the tokens that a request reserves for the reply."""
 
 PLAIN = (int, float, str, frozenset, tuple, Mapping, type(None))
-"""What a setting of a pass can be told as; the others are code."""
+"""Types of settings that can be shown as values; others are code."""
 
 Rows = Iterable[Iterable[str]]
 
@@ -48,7 +48,7 @@ def code(text: object) -> str:
 
 
 def words(text: str) -> str:
-    """Plain text, so that nothing in it is markup."""
+    """Escape text, so that nothing in it is markup."""
     return re.sub(r"([\\`*_{}\[\]<>#])", r"\\\1", text)
 
 
@@ -56,7 +56,7 @@ def words(text: str) -> str:
 
 
 def parsers() -> Mapping[str, argparse.ArgumentParser]:
-    """Every command's own parser. One that cannot be asked for want of an extra would be missing from the page."""
+    """Return the parser of every command. Raise if one is missing, or the page would be incomplete."""
     found = every_command()
     if missing := command_briefs().keys() - found.keys():
         raise LookupError(f"no parser of {', '.join(sorted(missing))}: is an extra not installed?")
@@ -76,13 +76,13 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _after(epilog: str) -> Iterator[str]:
-    """Examples, and what else a help text ends with, each under its name."""
+    """Yield the sections that a help text ends with, such as the examples, each with its title."""
     for name, body in re.findall(r"^(\S[^\n]*):\n((?: .*\n?|\n)+)", epilog, re.MULTILINE):
         yield f"{name.capitalize()}:\n\n```text\n{textwrap.dedent(body).strip()}\n```"
 
 
 def _wrapped(usage: str) -> str:
-    # Brackets hold together: an option is not parted from its value.
+    # Keep brackets together, so that an option is not separated from its value.
     units = re.findall(r"\[[^\]]*\](?:\]|\.\.\.)*|\S+", usage)
     lines = [""]
     for unit in units:
@@ -93,7 +93,7 @@ def _wrapped(usage: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Paragraphs; what a help text sets off by spaces stays as it was laid out."""
+    """Join the lines of paragraphs; indented parts keep their layout."""
     parts = re.split(r"\n\s*\n", textwrap.dedent(text).strip("\n"))
     laid_out = [bool(re.search(r"^ ", part, re.MULTILINE)) for part in parts]
     return "\n\n".join(
@@ -143,7 +143,7 @@ def settings() -> str:
 
 
 def _field_docs(kind: type) -> Mapping[str, str]:
-    """What stands under each field."""
+    """Return the docstring under each field."""
     (body,) = [node.body for node in ast.parse(textwrap.dedent(inspect.getsource(kind))).body]  # type: ignore[attr-defined]
     return {
         field.target.id: " ".join(said.value.value.split())
@@ -233,12 +233,12 @@ def _pass(propose: Pass) -> str:
 
 
 def _uncited(text: str) -> str:
-    """Without the numbers of requirements and decisions, which are for those who change the code."""
+    """Remove the numbers of requirements and decisions, which are only for contributors."""
     return re.sub(r",? ?\(?\b[RDE]\d+(?:, [RDE]\d+)*\b\)?", "", text)
 
 
 def _names(policy: Policy) -> set[str]:
-    """Passes that a policy has, also those that it calls by another name."""
+    """Return all passes of a policy, even if it uses them under another name."""
     found = [leaf for stage in STAGES for one in getattr(policy, stage) for leaf in simple_passes(one)]
     called = {name for leaf in found for name in inspect.unwrap(_function(leaf)).__code__.co_names}
     return {pass_name(leaf) for leaf in found} | called
@@ -249,7 +249,7 @@ def _function(leaf: Pass) -> Pass:
 
 
 def _comments(propose: Pass) -> Mapping[str, str]:
-    """From a setting to the comment on its line."""
+    """Return a mapping from settings to the comments on their lines."""
     source = inspect.getsource(propose)
     (function,) = ast.parse(source).body
     lines = {one.lineno: one.arg for one in function.args.kwonlyargs}  # type: ignore[attr-defined]
@@ -280,7 +280,7 @@ def _value(value: object) -> str:
 
 
 def python() -> str:
-    """A directive for each public name; mkdocstrings reads signatures, docstrings and what stands under fields."""
+    """Return a directive for each public name; mkdocstrings reads signatures and docstrings."""
     return "\n\n".join(f"::: ebbtide.{name}" for name in sorted(ebbtide.__all__, key=str.lower))
 
 

@@ -1,7 +1,8 @@
-"""Photographs the inspector for the docs: `python -m scripts.shoot_inspector`, with Chromium and Playwright installed.
+"""Take screenshots of the inspector for the docs: `python -m scripts.shoot_inspector`.
 
-It looks at the session that comes with Ebbtide, so that whoever runs it gets the same pictures. With a folder as its
-argument it takes every view there, at both widths, in both themes, for a person to look at; views may be named, too.
+It needs Chromium, Playwright and a font with Chinese characters (`apt-get install chromium fonts-wqy-microhei`), and
+shows the session that ships with Ebbtide, so everybody gets the same pictures. With a folder as its argument, it writes
+every view there, at both widths and in both themes, for review; name views after the folder to take only those.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from ebbtide import example
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 WINDOW = "40k"
-"""Small enough that the example's 76 calls fold."""
+"""Small enough that the example's 76 calls need compactions."""
 SIZES = {1280: 860, 390: 844}
 WAIT = 30_000
 UNPRICED, PRICED = b"claude-example", b"claude-sonnet-4-5"
-"""The example's model is nobody's. A name that has a price lets the pictures show money, which stays an estimate."""
+"""The example's model does not exist. A name with a price lets the pictures show estimated costs."""
 
 Shot = tuple[str, int, str]
 DOCS: tuple[Shot, ...] = (
@@ -57,7 +58,7 @@ def inspector() -> Iterator[str]:
 
 
 def shown(page: Any, view: str) -> None:
-    """From the list to a view, the way a person goes."""
+    """Go from the list to a view, as a person would."""
     page.wait_for_selector(".session")
     if view == "list":
         return
@@ -87,7 +88,7 @@ def _edits(page: Any) -> None:
 
 
 def _fold(page: Any) -> None:
-    """The list is as long as the session: go down until the newest fold is in it."""
+    """The list is long: scroll down until the newest compaction is in it."""
     page.keyboard.press("2")
     page.wait_for_selector(".edit")
     fold = page.locator(".edit > .fold", has_text="summarize")

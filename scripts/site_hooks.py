@@ -1,7 +1,7 @@
-"""What the site has beyond `docs/`: parts made from the code, the pages at the root, the examples.
+"""Add to the site what is not in `docs/`: parts generated from the code, the pages at the root, the examples.
 
-Pages are written to be read where they lie, so a link leads to a file of the repository; here it is led to the page
-that the file became.
+Links on pages point to files, so that they work in the repository. Here they are changed to point to the pages of the
+site.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reference import PARTS  # beside this file, which MkDocs puts on the path
 
 ROOT = Path(__file__).resolve().parents[1]
 FROM_ROOT = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-"""Files at the root that are pages, and as which."""
+"""Files at the root that become pages, and their paths on the site."""
 EXAMPLES = "how-to/examples.md"
 
 _PART = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
@@ -39,7 +39,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
 
 
 def _led(text: str, uri: str) -> str:
-    """Links from the repository's files to the site's pages."""
+    """Change links to files of the repository into links to pages of the site."""
     root = {page: name for name, page in FROM_ROOT.items()}
     home = PurePosixPath(root.get(uri, f"docs/{uri}")).parent
 

@@ -19,15 +19,15 @@ class Sent:
     call: int
     tokens: int
     shared: int
-    """Tokens of the beginning that it has in common with the request before."""
+    """Tokens of the prefix that it shares with the previous request."""
     edits: int
     marks: list[int]
-    """Tokens before each mark."""
+    """Tokens before each cache breakpoint."""
 
 
 @cache
 def sent() -> tuple[Sent, ...]:
-    """The example's requests as they went out, on the clock of the recording."""
+    """The example's requests as they were sent, at the recorded times."""
     now = [0.0]
     context = ebbtide.Context(window=SMALL, clock=lambda: now[0])
     found, before = [], list[str]()
@@ -70,11 +70,11 @@ def drawn_cache() -> str:
     parts = [
         text(24, 32, "What the provider’s cache sees", size=16, more="bold"),
         rect(24, 48, 14, 12, "water", round=3),
-        text(44, 58, "begins like the request before: read, at a tenth of the price", "soft", size=12),
+        text(44, 58, "same as the previous request: read at a tenth of the price", "soft", size=12),
         rect(424, 48, 14, 12, "ours", round=3),
-        text(444, 58, "new, or moved: written", "soft", size=12),
+        text(444, 58, "new or changed: written", "soft", size=12),
         shape("M608 50h10l-5 9z", "amber"),
-        text(624, 58, "a mark: all before it is kept", "soft", size=12),
+        text(624, 58, "a cache breakpoint", "soft", size=12),
     ]
     for n, one in enumerate(rows):
         y = top + n * step
@@ -94,9 +94,9 @@ def drawn_cache() -> str:
     read = sum(one.shared for one in told) / sum(one.tokens for one in told)
     y = top + len(rows) * step + 14
     notes = [
-        f"The example in a window of {SMALL // 1000}k: {len(batches)} of its {len(told)} requests bring edits, "
-        f"{len(quiet)} extend the one before, byte for byte.",
-        f"{100 * read:.0f} % of all tokens sent were the beginning of the request before.",
+        f"The example in a window of {SMALL // 1000}k: {len(batches)} of its {len(told)} requests have new edits, "
+        f"{len(quiet)} extend the previous one byte for byte.",
+        f"{100 * read:.0f} % of all tokens sent repeat the beginning of the previous request.",
     ]
     parts.append(lines(24, y, notes))
-    return drawing(parts, height=y + 38, title="Between two batches of edits each request extends the last one")
+    return drawing(parts, height=y + 38, title="Between two batches of edits each request extends the previous one")

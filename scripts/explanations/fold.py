@@ -1,4 +1,4 @@
-"""A fold of the example, before and after."""
+"""A compaction of the example, before and after."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Fold:
     covered: Mapping[str, int]
     """Tokens of the run by kind, before."""
     put: Mapping[str, int]
-    """What stands for it."""
+    """What replaces it."""
     tail: int
-    """Stays, as it was."""
+    """Unchanged."""
     headings: list[str]
     """Of the report."""
 
 
-KINDS = {"user": "your words", "assistant": "the model's words", "call": "calls", "result": "results"}
+KINDS = {"user": "your messages", "assistant": "the model's text", "call": "calls", "result": "results"}
 
 
 @cache
 def fold(at: int = 50) -> Fold:
-    """The example after some calls, had somebody said `/compact` then. No model is asked."""
+    """The example after some calls, compacted by hand and without a model."""
     context = ebbtide.Context(window=LARGE)
     for call in calls()[:at]:
         context.prepare(call.request)
@@ -70,7 +70,7 @@ def drawn_fold() -> str:
     scale = wide / before
     top, low = 84, 214
     parts = [
-        text(left, 32, "A fold, before and after", size=16, more="bold"),
+        text(left, 32, "A compaction, before and after", size=16, more="bold"),
         text(left, top - 12, f"before: {tokens(before)} tokens", more="bold"),
     ]
     colours = {"user": "user", "assistant": "water", "call": "sand", "result": "faint"}
@@ -98,15 +98,15 @@ def drawn_fold() -> str:
     notes = low + high + 32
     parts += [
         text(left, notes, "The report", "ours", more="bold"),
-        lines(left, notes + 19, ["facts kept by machine: " + " · ".join(told.headings[:6]).lower()]),
-        text(left, notes + 48, "Your words", "user", more="bold"),
-        lines(left, notes + 67, ["as you wrote them, in your own name, while they fit half the window"]),
+        lines(left, notes + 19, ["facts, collected without a model: " + " · ".join(told.headings[:6]).lower()]),
+        text(left, notes + 48, "Your messages", "user", more="bold"),
+        lines(left, notes + 67, ["word for word, while they fit half the window"]),
         text(left + 430, notes + 48, "The newest turns", "green", more="bold"),
-        lines(left + 430, notes + 67, ["untouched. The rest is in the log: one recall away"]),
+        lines(left + 430, notes + 67, ["unchanged. The rest is in the log: recall finds it"]),
     ]
-    note = f"The example after {told.at} calls. In the request the parts lie mixed; here they are sorted."
+    note = f"The example after {told.at} calls. In the request the parts are mixed; here they are sorted."
     parts.append(text(left, notes + 98, note, "soft", size=11.5))
-    return drawing(parts, height=notes + 116, title=f"A fold makes {tokens(after)} tokens of {tokens(before)}")
+    return drawing(parts, height=notes + 116, title=f"A compaction reduces {tokens(before)} tokens to {tokens(after)}")
 
 
 def _segment(x: float, y: float, wide: float, high: float, colour: str, name: str, count: int) -> str:

@@ -1,4 +1,4 @@
-"""The levels of the default, from the policy itself; the tide between them is a scheme, and says so."""
+"""The thresholds of the default, taken from the policy; the curve between them is labelled as a sketch."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def drawn_levels() -> str:
     levels = ebbtide.preset("default").levels(window, reply)
     left, top, wide, high = 24, 66, 470, 250
     marked = [
-        ("the window", window, "limit", "what the provider takes, reply included"),
+        ("the window", window, "limit", "what the provider accepts, reply included"),
         ("blocking", levels.blocking, "raw", "the window without the reply"),
-        ("hard", levels.hard, "limit", "it must come down, whatever it costs"),
-        ("auto", levels.auto, "ours", "high water: edits are made, in one batch"),
-        ("soft", levels.soft, "soft", "may fold, if the cache is cold or an answer is there"),
-        ("low", levels.low, "green", "low water: where a batch ends"),
+        ("hard", levels.hard, "limit", "the request must shrink, whatever it costs"),
+        ("auto", levels.auto, "ours", "edits are made, in one batch"),
+        ("soft", levels.soft, "soft", "may compact if the cache is cold or a summary is ready"),
+        ("low", levels.low, "green", "the target of a batch"),
     ]
 
     def y(count: float) -> float:
         return top + high - high * count / window
 
     parts = [
-        text(left, 32, "The levels of the default", size=16, more="bold"),
-        text(left + 236, 32, f"in a window of {window // 1000}k, with {reply // 1000}k for the reply", "soft", size=12),
+        text(left, 32, "The thresholds of the default", size=16, more="bold"),
+        text(left + 284, 32, f"in a window of {window // 1000}k, with {reply // 1000}k for the reply", "soft", size=12),
         rect(left, top, wide, high, "panel", round=6),
         rect(left, y(levels.low), wide, high - (y(levels.low) - top), "tint", round=6),
     ]
@@ -46,13 +46,13 @@ def drawn_levels() -> str:
             text(left + wide + 24, at + 15, why, "soft", size=11),
         ]
     base = top + high + 26
-    parts.append(text(left, base, "a session’s requests, one after the other (a scheme)", "soft", size=11.5))
+    parts.append(text(left, base, "a session’s requests, one after the other (a sketch)", "soft", size=11.5))
     others = [(size, ebbtide.preset("default").levels(size, kept)) for size, kept in OTHERS]
     parts.append(text(left, base + 30, "In other windows:", more="bold", size=12))
     for n, (size, found) in enumerate(others):
         row = f"{size // 1000:,}k: from {found.auto:,} down to {found.low:,}"
         parts.append(text(left + 138 + 222 * n, base + 30, row, size=12))
-    return drawing(parts, height=base + 48, title="The levels of the default in a window of 200,000 tokens")
+    return drawing(parts, height=base + 48, title="The thresholds of the default in a window of 200,000 tokens")
 
 
 def _apart(heights: list[float], least: float) -> list[float]:
@@ -64,7 +64,7 @@ def _apart(heights: list[float], least: float) -> list[float]:
 
 
 def _tide(left: float, wide: float, y: Callable[[float], float], low: float, auto: float) -> str:
-    """Tokens rise to high water and fall to low water; a little more stays each time."""
+    """Tokens rise to `auto` and fall to `low`; a little more stays each time."""
     points, count, x = [f"M{left} {y(0):.1f}"], 0.04 * auto, left
     steps = 46
     for n in range(steps):

@@ -21,7 +21,7 @@ class Life:
     stub: list[str]
     stub_tokens: int
     requests: int
-    """That carried the stub, the first one counted."""
+    """That contained the stub, with the first one."""
     query: str
     found: str
     place: int
@@ -67,7 +67,7 @@ LEFT, TOP, WIDE, GAP = 24, 58, 184, 25.3
 def drawn_life() -> str:
     told = life()
     places = [LEFT + n * (WIDE + GAP) for n in range(4)]
-    heads = ("1  It arrives", "2  It goes to disk", "3  A stub stands for it", "4  It comes back")
+    heads = ("1  It arrives", "2  It goes to disk", "3  A stub replaces it", "4  It comes back")
     parts = [text(LEFT, 32, "The life of a tool result", size=16, more="bold")]
     for x, head in zip(places, heads, strict=True):
         parts += [rect(x, TOP, WIDE, 268, "panel s-edge", round=8), text(x + 14, TOP + 26, head, more="bold")]
@@ -76,12 +76,12 @@ def drawn_life() -> str:
         parts += panel(x + 14, told)
     spared = told.requests * (told.tokens - told.stub_tokens)
     note = (
-        f"{told.requests} requests of the example carried the stub. The whole would have been "
-        f"{spared / 1e6:.1f} million tokens more."
+        f"{told.requests} requests of the example contained the stub. The full result would have added "
+        f"{spared / 1e6:.1f} million tokens."
     )
     parts.append(text(LEFT, TOP + 296, note, "soft"))
     return drawing(
-        parts, height=TOP + 316, title="A tool result arrives, goes to disk, and comes back when it is wanted"
+        parts, height=TOP + 316, title="A tool result arrives, goes to disk, and comes back when you need it"
     )
 
 
@@ -96,7 +96,7 @@ def _arrives(x: float, told: Life) -> Iterator[str]:
 def _on_disk(x: float, told: Life) -> Iterator[str]:
     yield _sheet(x, TOP + 46, 92, 116)
     yield lines(x, TOP + 188, [told.name], "ink", more="mono", size=11)
-    said = ["whole, and synced, before", "the edit is recorded: no stub", "names a file that is not there"]
+    said = ["complete and synced before", "the edit is recorded: no stub", "names a missing file"]
     yield lines(x, TOP + 210, said, size=11.5)
 
 
@@ -117,7 +117,7 @@ def _back(x: float, told: Life) -> Iterator[str]:
     yield text(x + 2, TOP + 130, told.found[:24] + "…", size=9.2, more="mono")
     yield rect(x - 4, TOP + 148, WIDE - 20, 28, "leaf", round=5)
     yield text(x + 2, TOP + 166, "undo", size=10.5, more="bold")
-    said = ["found by what it said, read", "exactly as it was, whenever", "you or the model want it"]
+    said = ["found by its content, read", "exactly as it was, whenever", "you or the model need it"]
     yield lines(x, TOP + 210, said, size=11.5)
 
 

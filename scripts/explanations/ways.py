@@ -1,4 +1,4 @@
-"""The ways in, and what they all lead to: a scheme."""
+"""The ways to use Ebbtide, and the one engine behind them, as a sketch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAYS = (
     ("Chat", "ebb chat"),
     ("MCP", "ebb mcp"),
 )
-STEPS = ("read", "replay", "gauge", "plan", "save", "write")
+STEPS = ("read", "apply", "measure", "plan", "save", "write")
 LEFT, WIDE, BOX = 24, WIDTH - 48, 125
 GAP = (WIDE - 6 * BOX) / 5
 ENGINE = 5 * BOX + 4 * GAP
@@ -40,7 +40,7 @@ def _ways() -> Iterator[str]:
 def _engine() -> Iterator[str]:
     yield rect(LEFT, 136, ENGINE, 132, "panel s-edge", round=8)
     yield text(LEFT + 16, 160, "Context", more="bold")
-    yield text(LEFT + 84, 160, "one conversation: nothing is sent that it has not seen", "soft", size=12)
+    yield text(LEFT + 84, 160, "one conversation: every request passes through it", "soft", size=12)
     each = (ENGINE - 32 - 5 * 16) / 6
     for n, step in enumerate(STEPS):
         x = LEFT + 16 + n * (each + 16)
@@ -50,13 +50,13 @@ def _engine() -> Iterator[str]:
             yield arrow(x - 14, 191, x - 2, 191, "soft")
     about = [
         "core, passes, policies: pure. They see a conversation and propose edits.",
-        "Every edit is judged in one place, recorded, and replayed from then on.",
+        "Every edit is checked in one place, recorded, and applied from then on.",
     ]
     yield lines(LEFT + 16, 232, about)
 
 
 def _below() -> Iterator[str]:
-    """Provider and store, and what goes to and fro."""
+    """Provider and store, and the arrows to them."""
     for x in (LEFT + ENGINE / 4, LEFT + 3 * ENGINE / 4):
         yield arrow(x - 8, 272, x - 8, 300, "ours")
         yield arrow(x + 8, 300, x + 8, 272, "ours")
@@ -66,7 +66,7 @@ def _below() -> Iterator[str]:
     yield text(LEFT + 16, 348, "a valid request that fits, and its answer", size=12)
     yield rect(store, 304, LEFT + WIDE - store, 62, "water", round=7)
     yield text(store + 16, 328, "The store", more="bold")
-    yield text(store + 16, 348, "the log with every message, what left as files, an index to find it", size=12)
+    yield text(store + 16, 348, "the log with every message, removed text as files, an index to search", size=12)
 
 
 def _past() -> Iterator[str]:
