@@ -1,12 +1,13 @@
-"""An argument parser with short errors: what is wrong, and what to do. All fronts use it."""
+"""An argument parser with short errors: what is wrong, and what to do. All fronts use it, and write help alike."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from inspect import cleandoc
 from typing import Any, NoReturn
 
 _MIN_SIMILARITY = 0.7
@@ -67,6 +68,13 @@ class Parser(argparse.ArgumentParser):
         # A shell pattern may have expanded to a file name with any characters.
         printable = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in message)
         self.exit(2, f"{self.prog}: error: {printable}\n{next_step}\n")
+
+
+def front_parser(name: str, main: Callable[[Sequence[str]], int]) -> Parser:
+    """The parser of a front. The docstring of its `main` is the help; from `examples:` on it follows the options."""
+    about, _, notes = cleandoc(main.__doc__ or "").partition("\n\nexamples:\n")
+    style = argparse.RawDescriptionHelpFormatter
+    return Parser(prog=f"ebb {name}", description=about, epilog=f"examples:\n{notes}", formatter_class=style)
 
 
 def close_matches(word: str, known: Iterable[str], prefix: str = "") -> list[str]:

@@ -32,22 +32,7 @@ _KINDS = {"files": {"FILE", "PATH"}, "folders": {"DIR"}, "sessions": {"SESSION",
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "completion",
-        run,
-        brief="TAB completion for your shell",
-        about="""
-            Prints a script with which your shell completes commands, options, their choices, files, policies and
-            session ids of ebb. Load it where your shell starts. It covers the commands that are installed now: print
-            it again after an upgrade or after installing an extra.
-        """,
-        examples="""
-            source <(ebb completion bash)                 now; put this line into ~/.bashrc to keep it
-            ebb completion zsh > ~/.zfunc/_ebb            with fpath+=~/.zfunc before compinit
-            ebb completion fish > ~/.config/fish/completions/ebb.fish
-        """,
-    )
+    parser = command(commands, "completion", run, brief="TAB completion for your shell")
     parser.add_argument(
         "shell",
         choices=(*SHELLS, _LIST_IDS),
@@ -58,6 +43,15 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints a script with which your shell completes commands, options, their choices, files, policies and
+    session ids of ebb. Load it where your shell starts. It covers the commands that are installed now: print
+    it again after an upgrade or after installing an extra.
+
+    examples:
+        source <(ebb completion bash)                 now; put this line into ~/.bashrc to keep it
+        ebb completion zsh > ~/.zfunc/_ebb            with fpath+=~/.zfunc before compinit
+        ebb completion fish > ~/.config/fish/completions/ebb.fish
+    """
     if args.shell == _LIST_IDS:
         print(*_ids(args), sep="\n")
         return 0

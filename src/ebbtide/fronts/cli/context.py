@@ -35,21 +35,6 @@ def add(commands: Commands) -> None:
         "context",
         run,
         brief="what fills the window: grid and table",
-        about="""
-            Shows what a request consists of, as a grid of a hundred cells and a table: system prompt, tools, and the
-            messages by kind; the free space, and the buffer beyond the point where the policy acts. Takes a request
-            body, a recorded session (Claude Code, Codex, pi, OpenCode, OpenAI chat, SWE-agent), or a session of the
-            store; with --claude one of Claude Code's own, by its id. Nothing is changed.
-
-            The first line is what the provider billed if that was recorded, and an estimate otherwise. The table is
-            always an estimate, so the two may differ.
-        """,
-        examples="""
-            ebb context request.json
-            ebb context --claude                          your last session of Claude Code
-            ebb context --claude 4f1c --at 120
-            ebb context --example --window 60k
-        """,
         options=(add_target, add_example, add_reading),
     )
     parser.group(INPUT).add_argument(
@@ -59,6 +44,20 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Shows what a request consists of, as a grid of a hundred cells and a table: system prompt, tools, and the
+    messages by kind; the free space, and the buffer beyond the point where the policy acts. Takes a request
+    body, a recorded session (Claude Code, Codex, pi, OpenCode, OpenAI chat, SWE-agent), or a session of the
+    store; with --claude one of Claude Code's own, by its id. Nothing is changed.
+
+    The first line is what the provider billed if that was recorded, and an estimate otherwise. The table is
+    always an estimate, so the two may differ.
+
+    examples:
+        ebb context request.json
+        ebb context --claude                          your last session of Claude Code
+        ebb context --claude 4f1c --at 120
+        ebb context --example --window 60k
+    """
     usage = _measure_target(args, resolve_settings(args))
     if args.json:
         screen.print_json(_as_dict(usage))

@@ -35,16 +35,6 @@ def add(commands: Commands) -> None:
         "diff",
         run,
         brief="before and after of each edit",
-        about="""
-            Prints every batch of edits as a unified diff: what the model saw before, and what replaced it. Long diffs
-            are cut; --full shows all. Batches are called p1, p2 and so on, edits x1-...; pass either to --edit to see
-            only that one. 'ebb undo' reverses a batch.
-        """,
-        examples="""
-            ebb diff last
-            ebb diff nightly --edit p12 --full
-            ebb diff recorded.jsonl --window 100k | less -R
-        """,
         codes=FITTING,
         options=(add_target, add_example, add_reading, add_project),
     )
@@ -53,6 +43,15 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints every batch of edits as a unified diff: what the model saw before, and what replaced it. Long diffs
+    are cut; --full shows all. Batches are called p1, p2 and so on, edits x1-...; pass either to --edit to see
+    only that one. 'ebb undo' reverses a batch.
+
+    examples:
+        ebb diff last
+        ebb diff nightly --edit p12 --full
+        ebb diff recorded.jsonl --window 100k | less -R
+    """
     edits = [
         (step, edit)
         for history in load_histories(args)

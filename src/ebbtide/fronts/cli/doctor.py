@@ -26,16 +26,6 @@ def add(commands: Commands) -> None:
         "doctor",
         run,
         brief="check the install, settings, keys, store and prices",
-        about="""
-            Checks what Ebbtide needs: the install and its extras, settings files, keys (only whether they are set),
-            the store with its permissions, damaged ends of logs and locks, the price table, the search index. Each
-            line says ok, warn or fail, and what to do next. Nothing is written, sent or repaired.
-        """,
-        examples="""
-            ebb doctor
-            ebb doctor --model claude-sonnet-5
-            ebb doctor --store ./agents --json
-        """,
         codes=CODES.replace("an error", "a check fails, or an error"),
         options=(add_store, add_json),
     )
@@ -45,6 +35,15 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Checks what Ebbtide needs: the install and its extras, settings files, keys (only whether they are set),
+    the store with its permissions, damaged ends of logs and locks, the price table, the search index. Each
+    line says ok, warn or fail, and what to do next. Nothing is written, sent or repaired.
+
+    examples:
+        ebb doctor
+        ebb doctor --model claude-sonnet-5
+        ebb doctor --store ./agents --json
+    """
     results = list(_run_checks(args))
     if args.json:
         screen.print_json([asdict(check) for check in results])

@@ -33,27 +33,26 @@ def add(commands: Commands) -> None:
         "explain",
         run,
         brief="each edit: who, what, why, tokens, money",
-        about="""
-            Lists what was removed from a conversation, by which pass, for what reason, and what it saved. A stored
-            session is read; a session recorded by another program is replayed in memory, call by call, under the
-            policy you name; a request body is fitted once.
-
-            "saved" is what an edit has saved so far, in input tokens at full price: what the removed tokens would
-            have cost in each request since, less what the provider had to write to its cache again. If the provider's
-            bills show less, the bills count. Dollars come from the price table of the extra 'replay', or from
-            --price. 'ebb report' shows the same call by call, with plots.
-        """,
-        examples="""
-            ebb explain request.json --window 32k
-            ebb explain --claude last --window 100k
-            ebb explain last --price 3
-        """,
         codes=FITTING,
         options=(add_target, add_example, add_price, add_reading),
     )
 
 
 def run(args: argparse.Namespace) -> int:
+    """Lists what was removed from a conversation, by which pass, for what reason, and what it saved. A stored
+    session is read; a session recorded by another program is replayed in memory, call by call, under the
+    policy you name; a request body is fitted once.
+
+    "saved" is what an edit has saved so far, in input tokens at full price: what the removed tokens would
+    have cost in each request since, less what the provider had to write to its cache again. If the provider's
+    bills show less, the bills count. Dollars come from the price table of the extra 'replay', or from
+    --price. 'ebb report' shows the same call by call, with plots.
+
+    examples:
+        ebb explain request.json --window 32k
+        ebb explain --claude last --window 100k
+        ebb explain last --price 3
+    """
     histories = load_histories(args)
     if args.json:
         screen.print_json([_as_dict(history, args.price) for history in histories])

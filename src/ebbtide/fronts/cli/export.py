@@ -35,17 +35,6 @@ def add(commands: Commands) -> None:
         "export",
         run,
         brief="write a session out, secrets masked",
-        about="""
-            Writes a stored session to stdout or a file. 'jsonl' is every stored record, one per line; 'anthropic' is
-            the request as the model would see it now, for the Messages API; 'markdown' is the whole conversation
-            with nothing removed, to read. Keys, tokens, passwords and what looks like them are masked; check the
-            result before you publish it. --no-redact masks nothing.
-        """,
-        examples="""
-            ebb export last --format markdown -o session.md
-            ebb export nightly --format anthropic | ebb context -
-            ebb export nightly --no-redact > nightly.jsonl
-        """,
         options=(add_session, add_store, add_project),
     )
     parser.add_argument("--format", choices=list(_FORMATS), default="jsonl")
@@ -54,6 +43,16 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Writes a stored session to stdout or a file. 'jsonl' is every stored record, one per line; 'anthropic' is
+    the request as the model would see it now, for the Messages API; 'markdown' is the whole conversation
+    with nothing removed, to read. Keys, tokens, passwords and what looks like them are masked; check the
+    result before you publish it. --no-redact masks nothing.
+
+    examples:
+        ebb export last --format markdown -o session.md
+        ebb export nightly --format anthropic | ebb context -
+        ebb export nightly --no-redact > nightly.jsonl
+    """
     _, info, log = find_session(args, args.session)
     records = read_records(info, log)
     masked = Counter[str]()

@@ -40,27 +40,7 @@ _MAX_NOTES = 10  # repairs and notes printed: many repeat the first
 
 def add(commands: Commands) -> None:
     parser = command(
-        commands,
-        "fit",
-        run,
-        brief="make a request fit the window",
-        about="""
-            Reads a request body for Anthropic Messages, OpenAI Chat or OpenAI Responses and writes it to stdout so
-            that it fits the window: old tool results are removed first, the user's own messages stay. A request that
-            fits already stays byte for byte the same. Of a recorded session, the last request is used.
-
-            Without --session nothing is stored, and what is removed is lost. With it, what is removed is stored,
-            placeholders say where, and the next call with the same session sends the same beginning, so that the
-            provider's cache still matches. Exit code 3 means that it cannot fit; the message says what its tokens are.
-        """,
-        examples="""
-            ebb fit request.json > fitted.json
-            cat request.json | ebb fit --window 32k --explain | curl -d @- https://...
-            ebb fit request.json --session nightly --store ./agents
-            ebb fit --example --window 60k --explain > /dev/null
-        """,
-        codes=FITTING,
-        options=(add_example, add_reading),
+        commands, "fit", run, brief="make a request fit the window", codes=FITTING, options=(add_example, add_reading)
     )
     parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="default: stdin, also written -")
     parser.group(ENGINE).add_argument(
@@ -85,6 +65,20 @@ def _session_name(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Reads a request body for Anthropic Messages, OpenAI Chat or OpenAI Responses and writes it to stdout so
+    that it fits the window: old tool results are removed first, the user's own messages stay. A request that
+    fits already stays byte for byte the same. Of a recorded session, the last request is used.
+
+    Without --session nothing is stored, and what is removed is lost. With it, what is removed is stored,
+    placeholders say where, and the next call with the same session sends the same beginning, so that the
+    provider's cache still matches. Exit code 3 means that it cannot fit; the message says what its tokens are.
+
+    examples:
+        ebb fit request.json > fitted.json
+        cat request.json | ebb fit --window 32k --explain | curl -d @- https://...
+        ebb fit request.json --session nightly --store ./agents
+        ebb fit --example --window 60k --explain > /dev/null
+    """
     settings = resolve_settings(args)
     source = read_input(resolve_target(args), args.max_bytes)
     request = source.data if source.recording is None else _last_request(source)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
+from inspect import cleandoc
 from textwrap import dedent, indent
 from typing import Any, TypeAlias
 
@@ -77,16 +78,18 @@ def command(
     run: Run,
     *,
     brief: str,
-    about: str,
-    examples: str,
     codes: str = CODES,
     options: Iterable[Callable[[Parser], None]] = (),
 ) -> Parser:
-    """Add a command; `options` are functions that add shared options to its parser."""
+    """Add a command. The docstring of `run` is its help, with the examples below a line `examples:`.
+
+    `options` are functions that add shared options.
+    """
+    about, _, examples = cleandoc(run.__doc__ or "").partition("\n\nexamples:\n")
     parser = commands.add_parser(
-        name, help=brief, description=dedent(about).strip(), formatter_class=argparse.RawDescriptionHelpFormatter
+        name, help=brief, description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.examples, parser.codes = dedent(examples).strip(), dedent(codes).strip()
+    parser.examples, parser.codes = dedent(examples), dedent(codes).strip()
     parser.set_defaults(run=run)
     for add_option in options:
         add_option(parser)

@@ -30,19 +30,6 @@ def add(commands: Commands) -> None:
         "recall",
         run,
         brief="search what a session recorded, and read it back",
-        about=f"""
-            Searches everything a session recorded, whether the model still sees it or not: messages, tool calls and
-            results. Names match whole and in part: 'parse_header', 'header', 'arseHead'. Each hit has a handle;
-            --read prints its text, {PAGE} characters at a time, or from --start to --end. What looks like a secret is
-            masked, and positions are those of the masked text; --raw prints the original, byte for byte.
-        """,
-        examples="""
-            ebb recall "connection refused"
-            ebb recall parse_header --session nightly --limit 10
-            ebb recall 连接 --across
-            ebb recall --read 3fa9b2c1 --start 8000
-            ebb recall --read toolu_01.txt --raw --end 999999999 > original.txt
-        """,
         options=(add_store, add_project, add_json),
     )
     parser.add_argument(
@@ -61,6 +48,18 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Searches everything a session recorded, whether the model still sees it or not: messages, tool calls and
+    results. Names match whole and in part: 'parse_header', 'header', 'arseHead'. Each hit has a handle;
+    --read prints its text, 8000 characters at a time, or from --start to --end. What looks like a secret is
+    masked, and positions are those of the masked text; --raw prints the original, byte for byte.
+
+    examples:
+        ebb recall "connection refused"
+        ebb recall parse_header --session nightly --limit 10
+        ebb recall 连接 --across
+        ebb recall --read 3fa9b2c1 --start 8000
+        ebb recall --read toolu_01.txt --raw --end 999999999 > original.txt
+    """
     if bool(args.query.strip()) == bool(args.read):
         raise BadRequest("give either a text to search for, or a handle with --read")
     meaning = StaticEmbeddings() if args.meaning else None

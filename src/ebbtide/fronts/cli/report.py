@@ -32,20 +32,6 @@ def add(commands: Commands) -> None:
         "report",
         run,
         brief="what a session's edits saved, compared with the bills; --html for a page to send",
-        about="""
-            Adds up what removing items from a conversation saved after cache prices, and compares it with what the
-            provider billed. A stored session is read; a session recorded by another program is replayed in memory,
-            under the policy you name, with the usage that was recorded.
-
-            Sums are in input tokens at full price, and in dollars if a price is known. Nothing is claimed that the
-            bills do not show.
-        """,
-        examples="""
-            ebb report last
-            ebb report --example --window 60k --price claude-sonnet-5 --html report.html
-            ebb report ~/.claude/projects/-home-me-app/4f1c.jsonl --window 100k --calls
-            ebb report last --csv edits > edits.csv
-        """,
         codes=FITTING,
         options=(add_target, add_example, add_price, add_reading, add_project),
     )
@@ -56,6 +42,19 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Adds up what removing items from a conversation saved after cache prices, and compares it with what the
+    provider billed. A stored session is read; a session recorded by another program is replayed in memory,
+    under the policy you name, with the usage that was recorded.
+
+    Sums are in input tokens at full price, and in dollars if a price is known. Nothing is claimed that the
+    bills do not show.
+
+    examples:
+        ebb report last
+        ebb report --example --window 60k --price claude-sonnet-5 --html report.html
+        ebb report ~/.claude/projects/-home-me-app/4f1c.jsonl --window 100k --calls
+        ebb report last --csv edits > edits.csv
+    """
     statements = [build_statement(history, args.price) for history in load_histories(args)]
     if args.html:
         _write(Path(args.html), build_page(statements))

@@ -29,22 +29,6 @@ def add(commands: Commands) -> None:
         "sessions",
         run,
         brief="list the stored sessions, or those of Claude Code",
-        about="""
-            Lists the sessions in the store, the most recently changed first. Other commands take a session by its id,
-            by the start of its id, or by the word 'last'. The store is a directory of JSON lines in the layout of
-            Claude Code, so that the same commands also read its session files.
-
-            With --claude: the sessions of Claude Code on this machine. Only the start and the end of each file are
-            read, so that hundreds are listed at once: a count with '~' is an estimate. 'tokens' is the size of the
-            last request, as billed. 'ebb context', 'explain', 'report', 'show', 'why', 'diff', 'fit' and 'replay'
-            take these ids too.
-        """,
-        examples="""
-            ebb sessions
-            ebb sessions --claude
-            ebb sessions --claude --project ~/src/app --limit 0
-            ebb sessions --store ./agents --json
-        """,
         options=(add_store, add_json),
     )
     parser.group(INPUT).add_argument("--claude", action="store_true", help="list Claude Code's instead of the store's")
@@ -55,6 +39,21 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Lists the sessions in the store, the most recently changed first. Other commands take a session by its id,
+    by the start of its id, or by the word 'last'. The store is a directory of JSON lines in the layout of
+    Claude Code, so that the same commands also read its session files.
+
+    With --claude: the sessions of Claude Code on this machine. Only the start and the end of each file are
+    read, so that hundreds are listed at once: a count with '~' is an estimate. 'tokens' is the size of the
+    last request, as billed. 'ebb context', 'explain', 'report', 'show', 'why', 'diff', 'fit' and 'replay'
+    take these ids too.
+
+    examples:
+        ebb sessions
+        ebb sessions --claude
+        ebb sessions --claude --project ~/src/app --limit 0
+        ebb sessions --store ./agents --json
+    """
     if args.claude:
         return _list_claude(args)
     settings = resolve_settings(args)

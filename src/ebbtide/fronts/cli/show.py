@@ -27,17 +27,6 @@ def add(commands: Commands) -> None:
         "show",
         run,
         brief="a conversation as the model sees it",
-        about="""
-            Prints a session as the model sees it now. Placeholders for removed content are marked with '~' and the
-            edit that made them. Long items are cut to a few lines; --full shows all. --raw shows the originals as if
-            nothing had been removed, --item one item in full, and --handle a stored original byte for byte: the
-            placeholders contain the handles.
-        """,
-        examples="""
-            ebb show last
-            ebb show nightly --at 40 --full
-            ebb show nightly --handle toolu_01.txt > original.txt
-        """,
         codes=FITTING,
         options=(add_target, add_example, add_reading, add_project),
     )
@@ -52,6 +41,16 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Prints a session as the model sees it now. Placeholders for removed content are marked with '~' and the
+    edit that made them. Long items are cut to a few lines; --full shows all. --raw shows the originals as if
+    nothing had been removed, --item one item in full, and --handle a stored original byte for byte: the
+    placeholders contain the handles.
+
+    examples:
+        ebb show last
+        ebb show nightly --at 40 --full
+        ebb show nightly --handle toolu_01.txt > original.txt
+    """
     if args.handle:
         _print_original(args)
         return 0

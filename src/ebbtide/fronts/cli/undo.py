@@ -20,45 +20,27 @@ from ebbtide.store import SessionInfo, Store
 
 def add(commands: Commands) -> None:
     options = (add_session, add_project, add_store, add_json)
-    undo = command(
-        commands,
-        "undo",
-        run_undo,
-        brief="reverse the newest batch of edits",
-        about="""
-            Reverses a batch of edits: the newest, or the one named. The next request contains the originals again,
-            and a single item that came back this way is not removed again. The provider's cache is written once more
-            from there on. 'ebb diff' shows the batches; 'ebb redo' applies the batch again.
-
-            With --window, forgets the window that was learned from the provider's refusals instead: the next request
-            uses the window that is set, or the model's. 'ebb context' shows it.
-        """,
-        examples="""
-            ebb undo last
-            ebb undo nightly p12
-            ebb undo nightly --json
-            ebb undo nightly --window
-        """,
-        options=options,
-    )
-    command(
-        commands,
-        "redo",
-        run_redo,
-        brief="apply the batch that was undone last again",
-        about="Applies the batch that was undone last again, unchanged: the same placeholders, the same bytes.",
-        examples="""
-            ebb redo last
-            ebb redo nightly --store ./agents
-        """,
-        options=options,
-    )
+    undo = command(commands, "undo", run_undo, brief="reverse the newest batch of edits", options=options)
+    command(commands, "redo", run_redo, brief="apply the batch that was undone last again", options=options)
     undo.add_argument("batch", nargs="?", default="", metavar="BATCH", help="such as p12; default: the newest")
     # The destination is not `window`, which is the name of a setting.
     undo.add_argument("--window", dest="learned_window", action="store_true", help="forget the learned window")
 
 
 def run_undo(args: argparse.Namespace) -> int:
+    """Reverses a batch of edits: the newest, or the one named. The next request contains the originals again,
+    and a single item that came back this way is not removed again. The provider's cache is written once more
+    from there on. 'ebb diff' shows the batches; 'ebb redo' applies the batch again.
+
+    With --window, forgets the window that was learned from the provider's refusals instead: the next request
+    uses the window that is set, or the model's. 'ebb context' shows it.
+
+    examples:
+        ebb undo last
+        ebb undo nightly p12
+        ebb undo nightly --json
+        ebb undo nightly --window
+    """
     store, info, history = _open(args)
     if args.learned_window:
         return _forget_window(args, store, info, history)
@@ -74,6 +56,12 @@ def run_undo(args: argparse.Namespace) -> int:
 
 
 def run_redo(args: argparse.Namespace) -> int:
+    """Applies the batch that was undone last again, unchanged: the same placeholders, the same bytes.
+
+    examples:
+        ebb redo last
+        ebb redo nightly --store ./agents
+    """
     store, info, history = _open(args)
     if not history.state.undone:
         return _print_nothing(args, f"{info.session}: nothing to redo")

@@ -44,16 +44,6 @@ def add(commands: Commands) -> None:
         "verify",
         run,
         brief="recompute every checksum of the store",
-        about="""
-            Reads a session, or all of them, and recomputes everything: the chain of checksums through the log, the
-            ids of messages, the stored results. Nothing is written. With --replan every recorded plan is computed
-            again from the log alone and compared byte for byte. The exit code is 1 if anything is wrong.
-        """,
-        examples="""
-            ebb verify
-            ebb verify nightly --replan
-            ebb verify --all --json
-        """,
         codes=CODES.replace("an error", "the store is damaged, or an error"),
         options=(add_store, add_project, add_json),
     )
@@ -63,6 +53,15 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Reads a session, or all of them, and recomputes everything: the chain of checksums through the log, the
+    ids of messages, the stored results. Nothing is written. With --replan every recorded plan is computed
+    again from the log alone and compared byte for byte. The exit code is 1 if anything is wrong.
+
+    examples:
+        ebb verify
+        ebb verify nightly --replan
+        ebb verify --all --json
+    """
     if args.all and args.session:
         raise BadRequest("give either a session or --all")
     settings = resolve_settings(args)

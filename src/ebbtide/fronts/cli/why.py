@@ -46,29 +46,22 @@ class _Removal:
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "why",
-        run,
-        brief="which edit removed this text, and how to get it back",
-        about="""
-            Searches everything ever said in a session for a text, and says which edit removed it from the request,
-            when and why, and how to get it back; or that the model still sees it. Case is ignored. Without a session,
-            the newest one is searched.
-        """,
-        examples="""
-            ebb why "connection refused"
-            ebb why "def parse_header" nightly
-            ebb why "SELECT *" recorded.jsonl --window 100k
-        """,
-        codes=FITTING,
-    )
+    parser = command(commands, "why", run, brief="which edit removed this text, and how to get it back", codes=FITTING)
     parser.add_argument("text", metavar="TEXT")
     for add_option in (add_target, add_example, add_reading, add_project):
         add_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    """Searches everything ever said in a session for a text, and says which edit removed it from the request,
+    when and why, and how to get it back; or that the model still sees it. Case is ignored. Without a session,
+    the newest one is searched.
+
+    examples:
+        ebb why "connection refused"
+        ebb why "def parse_header" nightly
+        ebb why "SELECT *" recorded.jsonl --window 100k
+    """
     if not args.text.strip():
         raise BadRequest("the text is empty: give the text to look for")
     histories, text = load_histories(args), args.text.casefold()

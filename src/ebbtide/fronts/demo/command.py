@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.live import Live
 
-from ebbtide.argparse_errors import Parser
+from ebbtide.argparse_errors import front_parser
 from ebbtide.config import load_settings
 from ebbtide.config_keys import parse_tokens
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.demo.render import Brush, Film, basis, draw_film, event_line, money
-from ebbtide.fronts.demo.story import MIN_SAVINGS, WINDOW, Moment, play_story
+from ebbtide.fronts.demo.story import WINDOW, Moment, play_story
 from ebbtide.policy import PRESETS, Policy
 
 INTERRUPTED = 130
@@ -30,34 +30,31 @@ _PIPE = 100
 _CALL, _BREATH, _EVENT, _LAST = 0.06, 0.4, 0.9, 1.0
 """Seconds per call, before a removal, per event, and at the end: 20 in all."""
 
-_ABOUT = f"""\
-Plays the recorded session that comes with Ebbtide through the real engine: the window fills, old
-results are removed, old turns become a summary, and something removed is found again; below it the
-bill with and without Ebbtide. It takes under 30 seconds, without a key or a network, and writes no file.
-
-In so short a session, a summary has to free only {MIN_SAVINGS:,} tokens, whatever the policy requires. In a pipe,
-lines are printed instead, without waiting.
-"""
-_EPILOG = """\
-examples:
-  ebb demo
-  ebb demo --speed 3
-  ebb demo --policy claude-code --window 60k
-  ebb demo --no-wait > story.txt
-
-exit codes:
-  0    done
-  1    an error in Ebbtide
-  2    bad input
-  3    won't fit: the policy could not keep the session inside this window
-  130  interrupted
-
-environment:
-  NO_COLOR   no colour, even on a terminal
-"""
-
 
 def main(arguments: Sequence[str]) -> int:
+    """Plays the recorded session that comes with Ebbtide through the real engine: the window fills, old
+    results are removed, old turns become a summary, and something removed is found again; below it the
+    bill with and without Ebbtide. It takes under 30 seconds, without a key or a network, and writes no file.
+
+    In so short a session, a summary has to free only 2,000 tokens, whatever the policy requires. In a pipe,
+    lines are printed instead, without waiting.
+
+    examples:
+      ebb demo
+      ebb demo --speed 3
+      ebb demo --policy claude-code --window 60k
+      ebb demo --no-wait > story.txt
+
+    exit codes:
+      0    done
+      1    an error in Ebbtide
+      2    bad input
+      3    won't fit: the policy could not keep the session inside this window
+      130  interrupted
+
+    environment:
+      NO_COLOR   no colour, even on a terminal
+    """
     args = command_line().parse_args(arguments)
     settings = load_settings(arguments={"policy": args.policy or "default"})
     window = parse_tokens(args.window) if args.window else WINDOW
@@ -154,9 +151,7 @@ def _window(text: str) -> str:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="ebb demo", description=_ABOUT, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = front_parser("demo", main)
     engine, film = parser.add_argument_group("engine"), parser.add_argument_group("film")
     engine.add_argument("--window", metavar="TOKENS", type=_window, help=f"such as 60k; default {WINDOW // 1000}k")
     engine.add_argument("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")

@@ -8,10 +8,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from textwrap import dedent
 
 from ebbtide import example
-from ebbtide.argparse_errors import Parser
+from ebbtide.argparse_errors import front_parser
 from ebbtide.config import claude_directory, load_settings
 from ebbtide.config_keys import TTLS
 from ebbtide.core.errors import BadRequest
@@ -27,39 +26,37 @@ from ebbtide.replay.run import ReplayOptions, ReplayResult, find_sessions, repla
 _WINDOW = 200_000
 """The default: one window for all sessions, so that their peaks can be compared."""
 _MIN_WINDOW = 1_000  # tokens: with less, no policy can succeed, and trying takes minutes
-_ABOUT = """\
-What would each policy have cost on your own sessions, and what would it have kept? Takes recorded
-sessions (Claude Code, Codex, pi, OpenCode, SWE-agent, chat logs), one file or folders of them. For
-every recorded model call it rebuilds the request as if the client had never compacted, lets each
-policy prepare it, and bills the result as the provider would, with its prompt cache. No model is
-called, nothing is sent.
-
-Read the tables from the left: "of raw" is the bill as a share of the bill without Ebbtide;
-"available" is the share of names that the agent needed after ten or more calls and that were still
-in the request. A policy is better than another if it is cheaper AND keeps more.
-docs/reference/replay.md explains each score, with its formula.
-"""
-_EXAMPLES = """\
-examples:
-  ebb replay --example                                   see what it does, in seconds
-  ebb replay last                                        your last session of Claude Code, the usual policies
-  ebb replay ~/.claude/projects/-home-me-app             all sessions of a project
-  ebb replay sessions/ --policies default,masking --window 128k --plot out.png
-  ebb replay sessions/ --policies all --json > scores.json
-
-exit codes:
-  0  done
-  1  an error in Ebbtide or on the disk
-  2  bad input: the message says what
-
-environment:
-  EBB_WINDOW         the window, in tokens
-  CLAUDE_CONFIG_DIR  Claude Code's folder; default ~/.claude
-  NO_COLOR           no colour, even on a terminal
-"""
 
 
 def main(arguments: Sequence[str]) -> int:
+    """What would each policy have cost on your own sessions, and what would it have kept? Takes recorded
+    sessions (Claude Code, Codex, pi, OpenCode, SWE-agent, chat logs), one file or folders of them. For
+    every recorded model call it rebuilds the request as if the client had never compacted, lets each
+    policy prepare it, and bills the result as the provider would, with its prompt cache. No model is
+    called, nothing is sent.
+
+    Read the tables from the left: "of raw" is the bill as a share of the bill without Ebbtide;
+    "available" is the share of names that the agent needed after ten or more calls and that were still
+    in the request. A policy is better than another if it is cheaper AND keeps more.
+    docs/reference/replay.md explains each score, with its formula.
+
+    examples:
+      ebb replay --example                                   see what it does, in seconds
+      ebb replay last                                        your last session of Claude Code, the usual policies
+      ebb replay ~/.claude/projects/-home-me-app             all sessions of a project
+      ebb replay sessions/ --policies default,masking --window 128k --plot out.png
+      ebb replay sessions/ --policies all --json > scores.json
+
+    exit codes:
+      0  done
+      1  an error in Ebbtide or on the disk
+      2  bad input: the message says what
+
+    environment:
+      EBB_WINDOW         the window, in tokens
+      CLAUDE_CONFIG_DIR  Claude Code's folder; default ~/.claude
+      NO_COLOR           no colour, even on a terminal
+    """
     args = command_line().parse_args(arguments)
     if args.list:
         print(list_policies())
@@ -160,12 +157,7 @@ def _workers(text: str) -> int:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="ebb replay",
-        description=dedent(_ABOUT),
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = front_parser("replay", main)
     add = parser.add_argument
     add("paths", nargs="*", metavar="PATH|SESSION", help="recorded sessions, folders of them, or ids of Claude Code")
     add("--example", action="store_true", help="use the session that comes with Ebbtide")

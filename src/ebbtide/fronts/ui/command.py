@@ -10,7 +10,7 @@ import webbrowser
 from collections.abc import Sequence
 
 from ebbtide import example
-from ebbtide.argparse_errors import Parser
+from ebbtide.argparse_errors import front_parser
 from ebbtide.config import load_settings
 from ebbtide.config_keys import parse_port
 from ebbtide.core.errors import BadConfig
@@ -27,33 +27,30 @@ except ModuleNotFoundError as missing:
         raise
     raise BadConfig("the inspector needs the extra: pip install 'ebbtide[ui]'") from missing
 
-_ABOUT = """\
-Shows in a browser what is in the context and what was moved out of it: for sessions of the store,
-and for recorded session files, simulated under a policy. For each request you see what the model
-saw, with the removed text one click away; every edit with its pass, reason, tokens and cost; the
-cache; the facts; recall; and policies side by side. The page follows a session that grows.
-
-The page is served on this machine only, and needs the address that is printed. It changes nothing
-unless you give --allow-undo. On the page ? lists the keys. Press Ctrl-C here to stop.
-"""
-_EXAMPLES = """\
-examples:
-  ebb ui
-  ebb ui --example --window 40k
-  ebb ui ~/.claude/projects/-home-me-app/4f1c.jsonl --policy claude-code
-  ebb ui --store ./agents --allow-undo --open
-
-exit codes:
-  0  stopped with Ctrl-C
-  1  internal error or disk error
-  2  bad input: a port in use, a store or file that cannot be read
-
-environment:
-  EBB_HOME, EBB_POLICY, EBB_WINDOW         as --store, --policy, --window
-"""
-
 
 def main(arguments: Sequence[str]) -> int:
+    """Shows in a browser what is in the context and what was moved out of it: for sessions of the store,
+    and for recorded session files, simulated under a policy. For each request you see what the model
+    saw, with the removed text one click away; every edit with its pass, reason, tokens and cost; the
+    cache; the facts; recall; and policies side by side. The page follows a session that grows.
+
+    The page is served on this machine only, and needs the address that is printed. It changes nothing
+    unless you give --allow-undo. On the page ? lists the keys. Press Ctrl-C here to stop.
+
+    examples:
+      ebb ui
+      ebb ui --example --window 40k
+      ebb ui ~/.claude/projects/-home-me-app/4f1c.jsonl --policy claude-code
+      ebb ui --store ./agents --allow-undo --open
+
+    exit codes:
+      0  stopped with Ctrl-C
+      1  internal error or disk error
+      2  bad input: a port in use, a store or file that cannot be read
+
+    environment:
+      EBB_HOME, EBB_POLICY, EBB_WINDOW         as --store, --policy, --window
+    """
     args = command_line().parse_args(arguments)
     settings = load_settings(arguments={key: getattr(args, key) for key in ("store", "policy", "window")})
     if os.path.isfile(settings.store):
@@ -86,9 +83,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="ebb ui", description=_ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = front_parser("ui", main)
     parser.add_argument("files", nargs="*", metavar="FILE", help="recorded session files to show besides the store")
     parser.add_argument("--example", action="store_true", help="also show the session that comes with Ebbtide")
     parser.add_argument("--policy", metavar="NAME", help=f"for files: one of {', '.join(PRESETS)}")
