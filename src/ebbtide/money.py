@@ -166,18 +166,43 @@ def format_tokens(tokens: float) -> str:
     return f"{'-' if round(tokens) < 0 else ''}{short_number(round(abs(tokens)))}"
 
 
-def describe_break_even(entries: Sequence[EditSavings]) -> str:
-    """Say after how many calls edits pay for themselves, and whether they have."""
-    calls = max(entry.break_even_calls for entry in entries)
-    if calls == 0:
-        return "at once"
-    if math.isinf(calls):
-        return "never"
-    return pluralize(math.ceil(calls), "call") + (", reached" if all_paid(entries) else "")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditTotals:
+    """What several edits removed, cost and saved together."""
+
+    tokens: int
+    rewritten: int
+    """Tokens that the provider had to write to its cache again."""
+    saved: float
+    """In input tokens at full price."""
+    usd: float | None
+    requests: int
+    """The most in which one of them was active."""
+    break_even_calls: float
+    is_paid: bool
+
+    @property
+    def break_even(self) -> str:
+        """After how many calls they pay for themselves, and whether they have."""
+        if self.break_even_calls == 0:
+            return "at once"
+        if math.isinf(self.break_even_calls):
+            return "never"
+        return pluralize(math.ceil(self.break_even_calls), "call") + (", reached" if self.is_paid else "")
 
 
-def all_paid(entries: Iterable[EditSavings]) -> bool:
-    return all(entry.paid_since is not None for entry in entries)
+def add_up(pairs: Sequence[tuple[EditSavings, EditSavings | None]]) -> EditTotals:
+    """Add up edits, each given in tokens and in dollars."""
+    entries, dollars = [entry for entry, _ in pairs], [entry.claimed for _, entry in pairs if entry]
+    return EditTotals(
+        tokens=sum(entry.edit.tokens for entry in entries),
+        rewritten=sum(entry.edit.rewritten_tokens for entry in entries),
+        saved=sum(entry.claimed for entry in entries),
+        usd=sum(dollars) if dollars else None,
+        requests=max((entry.calls for entry in entries), default=0),
+        break_even_calls=max((entry.break_even_calls for entry in entries), default=0),
+        is_paid=all(entry.paid_since is not None for entry in entries),
+    )
 
 
 def edit_as_dict(entry: EditSavings, dollars: EditSavings | None) -> dict[str, object]:

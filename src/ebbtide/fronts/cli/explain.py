@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 from typing import TextIO
 
-from ebbtide.accounting.savings import EditSavings
 from ebbtide.audit.history import History, Step
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import one_line, short_number, token_count
@@ -15,10 +14,11 @@ from ebbtide.fronts.cli.describe import describe_edit, format_time, stored_names
 from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.options import add_example, add_price, add_reading, add_target
 from ebbtide.fronts.cli.sources import load_histories
+from ebbtide.fronts.cli.statement import group_edits
 from ebbtide.money import (
     Price,
     SessionCost,
-    describe_break_even,
+    add_up,
     edit_as_dict,
     format_tokens,
     format_usd,
@@ -82,22 +82,12 @@ def print_steps(history: History, steps: Sequence[Step], *, price: Price = None,
 
 def _rows(step: Step, cost: SessionCost) -> list[list[str]]:
     """One row for all edits that would read the same, such as thirty blocks of old thinking."""
-    groups: dict[tuple[str, str, str], list[tuple[EditSavings, EditSavings | None]]] = {}
-    for edit, pair in zip(step.batch.edits, cost.by_batch.get(step.batch.id, ()), strict=False):
-        groups.setdefault((edit.by, describe_edit(edit, step), edit.reason), []).append(pair)
     rows = []
-    for (by, what, why), pairs in groups.items():
-        entries, dollars = [entry for entry, _ in pairs], [entry for _, entry in pairs if entry]
-        rows.append(
-            [
-                *(by, what if len(pairs) == 1 else f"{what} × {len(pairs)}", why),
-                short_number(sum(entry.edit.tokens for entry in entries)),
-                short_number(sum(entry.edit.rewritten_tokens for entry in entries)),
-                format_tokens(sum(entry.claimed for entry in entries)),
-                *([format_usd(sum(entry.claimed for entry in dollars))] if dollars else []),
-                describe_break_even(entries),
-            ]
-        )
+    for edits, totals in group_edits(step, cost, lambda edit: (edit.by, describe_edit(edit, step), edit.reason)):
+        what = describe_edit(edits[0], step) + (f" × {len(edits)}" if len(edits) > 1 else "")
+        amounts = [short_number(totals.tokens), short_number(totals.rewritten), format_tokens(totals.saved)]
+        dollars = [] if totals.usd is None else [format_usd(totals.usd)]
+        rows.append([edits[0].by, what, edits[0].reason, *amounts, *dollars, totals.break_even])
     return rows
 
 
@@ -139,18 +129,12 @@ def _int(value: object) -> int:
 
 
 def _summarize(step: Step, cost: SessionCost) -> str:
-    pairs = cost.by_batch.get(step.batch.id, ())
-    tokens, rewritten, saved = (
-        sum(entry.edit.tokens for entry, _ in pairs),
-        sum(entry.edit.rewritten_tokens for entry, _ in pairs),
-        sum(entry.claimed for entry, _ in pairs),
-    )
-    dollars = f" ({format_usd(sum(entry.claimed for _, entry in pairs if entry))})" if cost.dollars else ""
+    totals = add_up(cost.by_batch.get(step.batch.id, ()))
     parts = [
-        f"{pluralize(len(step.batch.edits), 'edit')}, {token_count(tokens)} removed",
-        f"active in {pluralize(max((entry.calls for entry, _ in pairs), default=0), 'request')}",
-        f"{token_count(rewritten)} written to the cache again" if rewritten else "",
-        f"saved {format_tokens(saved)}{dollars}",
+        f"{pluralize(len(step.batch.edits), 'edit')}, {token_count(totals.tokens)} removed",
+        f"active in {pluralize(totals.requests, 'request')}",
+        f"{token_count(totals.rewritten)} written to the cache again" if totals.rewritten else "",
+        f"saved {format_tokens(totals.saved)}" + (f" ({format_usd(totals.usd or 0.0)})" if cost.dollars else ""),
     ]
     return "; ".join(part for part in parts if part)
 
@@ -168,6 +152,7 @@ def _as_dict(history: History, price: Price) -> dict[str, object]:
 
 def _batch_as_dict(step: Step, cost: SessionCost) -> dict[str, object]:
     record, pairs = step.batch.record, cost.by_batch.get(step.batch.id, ())
+    totals = add_up(pairs)
     edits = [
         {
             **edit_as_dict(entry, dollars),
@@ -185,9 +170,9 @@ def _batch_as_dict(step: Step, cost: SessionCost) -> dict[str, object]:
         "at": step.batch.at,
         **{key: record.get(key) for key in ("policy", "level", "tokens_before", "tokens_after")},
         "undone": step.undone,
-        "requests_held": max((entry.calls for entry, _ in pairs), default=0),
-        "rewritten": sum(entry.edit.rewritten_tokens for entry, _ in pairs),
-        "net": round(sum(entry.claimed for entry, _ in pairs), 1),
-        "net_usd": round(sum(entry.claimed for _, entry in pairs if entry), 6) if cost.dollars else None,
+        "requests_held": totals.requests,
+        "rewritten": totals.rewritten,
+        "net": round(totals.saved, 1),
+        "net_usd": round(totals.usd or 0.0, 6) if cost.dollars else None,
         "edits": edits,
     }

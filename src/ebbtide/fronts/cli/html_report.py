@@ -18,7 +18,7 @@ from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.fronts.cli.statement import EditGroup, Statement, usage_of
 from ebbtide.fronts.cli.svg_plots import Series, draw_bars, draw_curves
-from ebbtide.money import format_tokens, format_usd
+from ebbtide.money import EditTotals, format_tokens, format_usd
 
 _MAX_ROWS = 400  # of the table of edits: a browser still scrolls through them easily
 Format = Callable[[float], str]
@@ -225,10 +225,10 @@ def _edit_row(group: EditGroup) -> list[tuple[str, str]]:
         (group.by, ""),
         (group.what, "words gone" if group.undone else "words"),
         (group.why, "words"),
-        (short_number(group.tokens), "n"),
-        (short_number(group.rewritten), "n"),
-        (_amount(group.saved, group.usd), "n good" if group.saved >= 0 else "n bad"),
-        (group.pays, "good" if group.paid else ""),
+        (short_number(group.totals.tokens), "n"),
+        (short_number(group.totals.rewritten), "n"),
+        _saved(group.totals),
+        (group.totals.break_even, "good" if group.totals.is_paid else ""),
     ]
 
 
@@ -241,8 +241,8 @@ def _largest(report: Statement) -> str:
             (item.what, "words gone" if item.undone else "words"),
             (str(item.call), "n"),
             (item.by, ""),
-            (short_number(item.tokens), "n"),
-            (_amount(item.saved, item.usd), "n good" if item.saved >= 0 else "n bad"),
+            (short_number(item.totals.tokens), "n"),
+            _saved(item.totals),
             (item.stored_name or "in the log", "kept"),
         ]
         for item in report.largest
@@ -250,8 +250,9 @@ def _largest(report: Statement) -> str:
     return _section("The largest items removed", "None is lost: each can be read back.", _table(head, rows))
 
 
-def _amount(tokens: float, dollars: float | None) -> str:
-    return format_tokens(tokens) if dollars is None else format_usd(dollars)
+def _saved(totals: EditTotals) -> tuple[str, str]:
+    amount = format_tokens(totals.saved) if totals.usd is None else format_usd(totals.usd)
+    return amount, "n good" if totals.saved >= 0 else "n bad"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> str:

@@ -103,8 +103,8 @@ def _edit_table(report: Statement) -> RenderableType:
     rows = [
         [
             str(group.call), group.by, group.what + (" (undone)" if group.undone else ""), str(group.edits),
-            short_number(group.tokens), short_number(group.rewritten), format_tokens(group.saved),
-            *([format_usd(group.usd or 0.0)] if dollars else []), group.pays,
+            short_number(group.totals.tokens), short_number(group.totals.rewritten), format_tokens(group.totals.saved),
+            *([format_usd(group.totals.usd or 0.0)] if dollars else []), group.totals.break_even,
         ]
         for group in report.groups
     ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ebbtide.accounting.savings import CallSavings, EditSavings
@@ -12,7 +12,7 @@ from ebbtide.core.text.redact import redact
 from ebbtide.core.types import Edit, Usage
 from ebbtide.display import describe_learned_window
 from ebbtide.fronts.cli.describe import describe_edit, format_time, stored_names
-from ebbtide.money import Price, SessionCost, all_paid, describe_break_even, session_cost
+from ebbtide.money import EditTotals, Price, SessionCost, add_up, session_cost
 
 LARGEST = 12
 """How many of the largest removed items are listed."""
@@ -20,32 +20,16 @@ LARGEST = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditGroup:
-    """Edits of one batch by one pass for one reason."""
+    """Edits of one batch, shown as one row."""
 
     call: int
     by: str
     why: str
     what: str
     edits: int
-    tokens: int
-    rewritten: int
-    saved: float
-    usd: float | None
-    pays: str
-    paid: bool
-    undone: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedItem:
-    what: str
-    call: int
-    by: str
-    tokens: int
-    saved: float
-    usd: float | None
+    totals: EditTotals
     stored_name: str
-    """The name to read it back by; empty if only the log has it."""
+    """The name to read the first one back by; empty if only the log has it."""
     undone: bool
 
 
@@ -63,7 +47,8 @@ class Statement:
     ended: str
     cost: SessionCost
     groups: tuple[EditGroup, ...]
-    largest: tuple[RemovedItem, ...]
+    largest: tuple[EditGroup, ...]
+    """The largest removed items, each alone."""
     refusals: tuple[str, ...]
 
     @property
@@ -109,8 +94,8 @@ def build_statement(history: History, price: Price = None) -> Statement:
         began=format_time(min(times)) if times else "",
         ended=format_time(max(times)) if times else "",
         cost=cost,
-        groups=tuple(group for step in history.steps for group in _group_edits(step, cost)),
-        largest=_largest(history, cost),
+        groups=tuple(_rows(history, cost, lambda edit: (edit.by, edit.reason))),
+        largest=tuple(sorted(_rows(history, cost, id), key=lambda row: -row.totals.tokens)[:LARGEST]),
         refusals=tuple(mask(refusal) for refusal in history.refusals),
     )
 
@@ -137,48 +122,28 @@ def mask(text: str) -> str:
     return redact(text)[0]
 
 
-def _edits(step: Step, cost: SessionCost) -> Iterator[tuple[Edit, EditSavings, EditSavings | None]]:
-    for edit, (entry, dollars) in zip(step.batch.edits, cost.by_batch.get(step.batch.id, ()), strict=False):
-        yield edit, entry, dollars
+def group_edits(
+    step: Step, cost: SessionCost, key: Callable[[Edit], object]
+) -> Iterator[tuple[list[Edit], EditTotals]]:
+    """The edits of a batch for which `key` is equal, with what they cost together."""
+    groups: dict[object, list[tuple[Edit, tuple[EditSavings, EditSavings | None]]]] = {}
+    for edit, pair in zip(step.batch.edits, cost.by_batch.get(step.batch.id, ()), strict=False):
+        groups.setdefault(key(edit), []).append((edit, pair))
+    for group in groups.values():
+        yield [edit for edit, _ in group], add_up([pair for _, pair in group])
 
 
-def _group_edits(step: Step, cost: SessionCost) -> Iterator[EditGroup]:
-    groups: dict[tuple[str, str], list[tuple[Edit, EditSavings, EditSavings | None]]] = {}
-    for edit, entry, usd in _edits(step, cost):
-        groups.setdefault((edit.by, edit.reason), []).append((edit, entry, usd))
-    for (by, why), edits in groups.items():
-        entries = [entry for _, entry, _ in edits]
-        dollars = [usd.claimed for _, _, usd in edits if usd]
-        others = f", and {len(edits) - 1} more" if len(edits) > 1 else ""
-        yield EditGroup(
-            call=step.turn.number,
-            by=by,
-            why=mask(why),
-            what=mask(describe_edit(edits[0][0], step)) + others,
-            edits=len(edits),
-            tokens=sum(entry.edit.tokens for entry in entries),
-            rewritten=sum(entry.edit.rewritten_tokens for entry in entries),
-            saved=sum(entry.claimed for entry in entries),
-            usd=sum(dollars) if dollars else None,
-            pays=describe_break_even(entries),
-            paid=all_paid(entries),
-            undone=step.undone,
-        )
-
-
-def _largest(history: History, cost: SessionCost) -> tuple[RemovedItem, ...]:
-    edits = [(step, *edit) for step in history.steps for edit in _edits(step, cost)]
-    edits.sort(key=lambda row: -row[2].edit.tokens)
-    return tuple(
-        RemovedItem(
-            what=mask(describe_edit(edit, step)),
-            call=step.turn.number,
-            by=edit.by,
-            tokens=entry.edit.tokens,
-            saved=entry.claimed,
-            usd=dollars.claimed if dollars else None,
-            stored_name=mask(", ".join(stored_names(edit)[:1])),
-            undone=step.undone,
-        )
-        for step, edit, entry, dollars in edits[:LARGEST]
-    )
+def _rows(history: History, cost: SessionCost, key: Callable[[Edit], object]) -> Iterator[EditGroup]:
+    for step in history.steps:
+        for edits, totals in group_edits(step, cost, key):
+            others = f", and {len(edits) - 1} more" if len(edits) > 1 else ""
+            yield EditGroup(
+                call=step.turn.number,
+                by=edits[0].by,
+                why=mask(edits[0].reason),
+                what=mask(describe_edit(edits[0], step)) + others,
+                edits=len(edits),
+                totals=totals,
+                stored_name=mask(", ".join(stored_names(edits[0])[:1])),
+                undone=step.undone,
+            )

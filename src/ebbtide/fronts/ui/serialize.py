@@ -17,7 +17,7 @@ from ebbtide.core.tool_calls import file_path
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.fronts.ui.trace import part_name
-from ebbtide.money import SessionCost
+from ebbtide.money import SessionCost, add_up
 from ebbtide.wire.blocks import group_by_message
 
 Json = dict[str, object]
@@ -107,7 +107,7 @@ def list_batches(history: History, cost: SessionCost) -> list[Json]:
 
 
 def _batch_json(step: Step, entries: Sequence[tuple[EditSavings, EditSavings | None]]) -> Json:
-    record = step.batch.record
+    record, totals = step.batch.record, add_up(entries)
     edits = [
         {**edit_json(edit), "what": _describe_edit(step, edit), **_savings_json(entry, dollars)}
         for edit, (entry, dollars) in zip(step.batch.edits, entries, strict=True)
@@ -121,10 +121,10 @@ def _batch_json(step: Step, entries: Sequence[tuple[EditSavings, EditSavings | N
         "before": record.get("tokens_before"),
         "after": record.get("tokens_after"),
         "undone": step.undone,
-        "held": max((entry.calls for entry, _ in entries), default=0),
-        "rewritten": sum(entry.edit.rewritten_tokens for entry, _ in entries),
-        "worth": round(sum(entry.claimed for entry, _ in entries)),
-        "usd": round(sum(paid.claimed for _, paid in entries if paid), 6) if any(paid for _, paid in entries) else None,
+        "held": totals.requests,
+        "rewritten": totals.rewritten,
+        "worth": round(totals.saved),
+        "usd": None if totals.usd is None else round(totals.usd, 6),
         "saved": sum(edit.saved for edit in step.batch.edits),
         "edits": edits,
     }
