@@ -41,12 +41,24 @@ MAY = {
     "prices": {"core"},
     "display": {"core"},
     "money": {"core", "state", "accounting", "prices", "display"},
+    "screen": {"display"},
     "argparse_errors": set(),
     "extend": {"core", "passes", "policy", "wire", "store"},
     "__main__": {"fronts"},
     "fronts": {
         *("core", "state", "accounting", *_ENGINE, "config", "config_keys", "policy", "formats", "store", "assembly"),
-        *("workspace", "wire", "example", "fronts", "prices", "replay", "display", "money", "argparse_errors"),
+        *(
+            "workspace",
+            "wire",
+            "example",
+            "fronts",
+            "prices",
+            "replay",
+            "display",
+            "money",
+            "screen",
+            "argparse_errors",
+        ),
     },
 }
 IO = {"os", "io", "pathlib", "socket", "subprocess", "time", "random", "secrets", "urllib", "shutil", "tempfile", "sys"}

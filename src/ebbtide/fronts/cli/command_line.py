@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
-from ebbtide import __version__
+from ebbtide import __version__, screen
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.cli import (
     completion,
@@ -26,7 +26,6 @@ from ebbtide.fronts.cli import (
     gc,
     recall,
     report,
-    screen,
     sessions,
     show,
     undo,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
+from ebbtide import screen
 from ebbtide.audit.history import History
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
@@ -12,7 +13,6 @@ from ebbtide.core.tokens.size import SizeInputs
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
 from ebbtide.display import WindowUsage, draw_window, tokens_by_part
-from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.describe import format_time
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.options import (

@@ -8,12 +8,12 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from ebbtide import screen
 from ebbtide.audit.history import Step
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit, Item
 from ebbtide.display import make_visible, one_line, token_count
-from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.describe import describe_edit, describe_item
 from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.options import OUTPUT, add_example, add_project, add_reading, add_target

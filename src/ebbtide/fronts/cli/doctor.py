@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from ebbtide import screen
 from ebbtide.argparse_errors import close_matches
 from ebbtide.config import Settings, inspect_sources, load_access, load_settings, process_environment
 from ebbtide.config_keys import VARIABLES
 from ebbtide.core.errors import BadConfig
 from ebbtide.display import one_line
-from ebbtide.fronts.cli import checks, screen
+from ebbtide.fronts.cli import checks
 from ebbtide.fronts.cli.checks import Check
 from ebbtide.fronts.cli.help import CODES, Commands, command
 from ebbtide.fronts.cli.options import INPUT, add_json, add_store

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 from typing import TextIO
 
+from ebbtide import screen
 from ebbtide.audit.history import History, Step
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import one_line, short_number, token_count
-from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.describe import describe_edit, format_time, stored_names
 from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.options import add_example, add_price, add_reading, add_target

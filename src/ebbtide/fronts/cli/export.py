@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from ebbtide import screen
 from ebbtide.audit.history import History, build_history
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.redact import redact_tree
 from ebbtide.core.types import Item
 from ebbtide.display import make_visible, one_line
-from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.describe import describe_item
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.options import add_project, add_session, add_store

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from ebbtide import screen
 from ebbtide.audit.history import build_history
 from ebbtide.core.errors import BadRequest, Busy, StoreError
 from ebbtide.core.view import View
 from ebbtide.display import make_visible
-from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.describe import describe_report
 from ebbtide.fronts.cli.explain import print_steps
 from ebbtide.fronts.cli.help import FITTING, Commands, command

@@ -6,9 +6,9 @@ import argparse
 import time
 from dataclasses import asdict
 
+from ebbtide import screen
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import format_bytes, make_visible
-from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.options import add_json, add_store, parse_bytes, parse_seconds, resolve_settings
 from ebbtide.store import gc, open_store

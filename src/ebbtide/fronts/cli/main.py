@@ -16,7 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from ebbtide.core.errors import BadConfig, BadRequest, EbbtideError, WontFit
-from ebbtide.fronts.cli.screen import make_streams_safe, notify
+from ebbtide.screen import make_streams_safe, notify
 
 DONE, OUR_FAULT, BAD_INPUT, TOO_LARGE = 0, 1, 2, 3
 INTERRUPTED, NO_READER = 130, 141

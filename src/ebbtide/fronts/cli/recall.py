@@ -6,13 +6,13 @@ import argparse
 import shlex
 from dataclasses import asdict, replace
 
+from ebbtide import screen
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.text.redact import redact
 from ebbtide.core.tool_calls import HITS, MOST_HITS, PAGE
 from ebbtide.display import make_visible, one_line
 from ebbtide.formats.claude_folder import NEWEST
-from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.options import add_json, add_project, add_store
 from ebbtide.fronts.cli.session_lookup import find_session, repeat_options

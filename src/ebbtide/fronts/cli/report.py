@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide import screen
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import one_line, short_number, token_count
-from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.describe import format_time
 from ebbtide.fronts.cli.explain import describe_savings
 from ebbtide.fronts.cli.help import FITTING, Commands, command

@@ -12,7 +12,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.display import one_line
 from ebbtide.formats.claude_folder import NEWEST, find_claude_session, list_claude_sessions, matching_claude_files
 from ebbtide.fronts.cli.options import resolve_settings
-from ebbtide.fronts.cli.screen import notify
+from ebbtide.screen import notify
 from ebbtide.store import LogReader, Position, Record, SessionInfo, Store, open_store
 from ebbtide.store.log_lines import scan
 

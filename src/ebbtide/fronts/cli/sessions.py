@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from ebbtide import screen
 from ebbtide.config import claude_directory
 from ebbtide.display import format_age, format_bytes, one_line, short_number
 from ebbtide.formats.claude_folder import ClaudeSession, list_claude_sessions
-from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.describe import format_time, path_end
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.options import INPUT, OUTPUT, add_json, add_store, resolve_settings

@@ -23,10 +23,10 @@ from ebbtide.formats import RecordedCall, Recording, load
 from ebbtide.formats.claude_folder import NEWEST, find_claude_session
 from ebbtide.formats.session_file import read_file
 from ebbtide.fronts.cli.options import CommandSettings, resolve_settings
-from ebbtide.fronts.cli.screen import notify, show_progress
 from ebbtide.fronts.cli.session_lookup import find_session_or_file, read_records
 from ebbtide.runtime import fit
 from ebbtide.runtime.report import ReportBasis
+from ebbtide.screen import notify, show_progress
 from ebbtide.store.log_lines import Position, read_header, scan
 from ebbtide.wire.body import read_body
 

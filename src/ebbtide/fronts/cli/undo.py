@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from ebbtide import screen
 from ebbtide.audit.history import History, build_history
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import short_number, token_count
-from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.describe import describe_edit
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.options import add_json, add_project, add_session, add_store

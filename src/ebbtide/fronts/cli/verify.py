@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ebbtide import screen
 from ebbtide.audit.replan import check_message_ids, count_plans, replan_each
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible, one_line
-from ebbtide.fronts.cli import screen
 from ebbtide.fronts.cli.help import CODES, Commands, command
 from ebbtide.fronts.cli.options import add_json, add_project, add_store, resolve_settings
 from ebbtide.fronts.cli.session_lookup import find_session
