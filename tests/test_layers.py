@@ -10,7 +10,7 @@ NAMES = {
     ".".join(("ebbtide", *path.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in FILES
 }
-PURE = ("core", "state", "accounting", "passes", "wire", "facts", "summary", "assembly", "display")
+PURE = ("core", "state", "accounting", "passes", "wire", "facts", "summary", "assembly", "display", "window_usage")
 _ENGINE = ("runtime", "compaction", "recall", "audit", "effects")
 _BELOW = (
     *("core", "state", "accounting", "passes", "facts", "summary", "wire", "formats", "store", "policy", "assembly"),
@@ -41,24 +41,15 @@ MAY = {
     "prices": {"core"},
     "display": {"core"},
     "money": {"core", "state", "accounting", "prices", "display"},
+    "window_usage": {"core", "policy", "wire", "display"},
     "screen": {"display"},
     "argparse_errors": set(),
     "extend": {"core", "passes", "policy", "wire", "store"},
     "__main__": {"fronts"},
     "fronts": {
         *("core", "state", "accounting", *_ENGINE, "config", "config_keys", "policy", "formats", "store", "assembly"),
-        *(
-            "workspace",
-            "wire",
-            "example",
-            "fronts",
-            "prices",
-            "replay",
-            "display",
-            "money",
-            "screen",
-            "argparse_errors",
-        ),
+        *("workspace", "wire", "example", "fronts", "prices", "replay"),
+        *("display", "window_usage", "money", "screen", "argparse_errors"),
     },
 }
 IO = {"os", "io", "pathlib", "socket", "subprocess", "time", "random", "secrets", "urllib", "shutil", "tempfile", "sys"}

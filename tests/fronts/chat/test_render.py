@@ -7,7 +7,6 @@ import pytest
 from rich.console import Console
 
 from ebbtide.core.types import Usage
-from ebbtide.display import WindowUsage
 from ebbtide.fronts.chat import render
 from ebbtide.fronts.chat.permission import PermissionQuestion, Rules
 from ebbtide.fronts.chat.providers import ToolCall
@@ -15,6 +14,7 @@ from ebbtide.fronts.chat.screen import paragraph_end
 from ebbtide.fronts.chat.tools import Action, ToolResult
 from ebbtide.money import UsageBill
 from ebbtide.runtime.report import Event
+from ebbtide.window_usage import WindowUsage
 
 EVIL = "fine\x1b[2J\x1b]8;;http://evil\x07click\x1b]8;;\x07\x9b31m\u202egnp"
 

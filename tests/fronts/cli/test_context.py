@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ebbtide.display import CELLS, WindowUsage
+from ebbtide.window_usage import CELLS, WindowUsage
 from fronts.cli.terminal import recorded, request, stored, written
 
 

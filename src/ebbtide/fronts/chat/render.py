@@ -20,7 +20,7 @@ from rich.text import Text
 
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit
-from ebbtide.display import WindowUsage, draw_window, make_visible, one_line, round_number, short_number
+from ebbtide.display import make_visible, one_line, round_number, short_number
 from ebbtide.fronts.chat.permission import PermissionQuestion
 from ebbtide.fronts.chat.providers import ToolCall
 from ebbtide.fronts.chat.tools import ToolResult
@@ -28,6 +28,7 @@ from ebbtide.money import UsageBill
 from ebbtide.recall.search import Hit, Page
 from ebbtide.runtime.report import Event as EngineEvent
 from ebbtide.store import SessionInfo
+from ebbtide.window_usage import WindowUsage, draw_window
 
 _RESULT_LINES = 4
 _LONG_RESULT_LINES = 12  # of tools whose result the user wants to read

@@ -9,10 +9,8 @@ from ebbtide import screen
 from ebbtide.audit.history import History
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
-from ebbtide.core.tokens.size import SizeInputs
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
-from ebbtide.display import WindowUsage, draw_window, tokens_by_part
 from ebbtide.fronts.cli.describe import format_time
 from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.options import (
@@ -25,6 +23,7 @@ from ebbtide.fronts.cli.options import (
     resolve_settings,
 )
 from ebbtide.fronts.cli.sources import read_input_or_history, resolve_target
+from ebbtide.window_usage import WindowUsage, draw_window, measure_window
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 
@@ -89,8 +88,8 @@ def _measure_body(
     body: bytes | dict[str, object], wire: str | None, usage: Usage | None, settings: CommandSettings
 ) -> WindowUsage:
     request = Reader(settings.policy.estimator, wire=WIRES[wire] if wire else None).read(body)
-    overhead, output = request.overhead, request.max_output
-    return _measure(View.of(request.items), len(request.messages), request.model, overhead, output, usage, settings)
+    size, billed = settings.window_for(request.model), usage.prompt if usage else None
+    return measure_window(settings.policy, request, View.of(request.items), size=size, billed=billed)
 
 
 def _measure_history(history: History, at: int | None, settings: CommandSettings, *, own_window: bool) -> WindowUsage:
@@ -99,44 +98,15 @@ def _measure_history(history: History, at: int | None, settings: CommandSettings
         raise BadRequest(f"{history.name} has no request that Ebbtide recorded; give the session's file instead")
     turn = history.turn(len(history.turns) if at is None else at)
     request, view = history.sent_request(turn.number)
-    if own_window and (window := history.window(turn.number)):
-        settings = replace(settings, window_for=lambda _: window)
-    usage = _measure(view, len(request.messages), turn.model, turn.overhead, turn.max_output, turn.usage, settings)
+    # The log keeps these beside the messages.
+    request = request._replace(model=turn.model, overhead=turn.overhead, max_output=turn.max_output)
+    size = (history.window(turn.number) if own_window else 0) or settings.window_for(turn.model)
+    billed = turn.usage.prompt if turn.usage else None
+    usage = measure_window(settings.policy, request, view, size=size, billed=billed)
     learned = history.learned_window(turn.model)
     if learned is None or learned[0] != usage.size:
         return usage
     return replace(usage, learned_on=format_time(learned[1]) or "an unknown day")
-
-
-def _measure(
-    view: View,
-    messages: int,
-    model: str,
-    overhead: tuple[int, int],
-    output: int,
-    usage: Usage | None,
-    settings: CommandSettings,
-) -> WindowUsage:
-    policy, size = settings.policy, settings.window_for(model)
-    system, tools = overhead
-    counted_tokens = view.tokens + system + tools
-    readings = SizeInputs(
-        estimator=policy.estimator, model=model, view=view.tokens, messages=messages, system=system, tools=tools
-    )
-    estimate = policy.gauge(readings)
-    scale = estimate / counted_tokens if counted_tokens else 1.0
-    is_overhead_missing = system + tools == 0
-    return WindowUsage(
-        model=model or "unknown model",
-        size=size,
-        tokens=usage.prompt if usage else estimate,
-        is_billed=usage is not None,
-        auto_at=policy.levels(size, output or policy.output_reserved, system + tools).auto,
-        system=round(system * scale),
-        tools=round(tools * scale),
-        unrecorded=max(0, usage.prompt - estimate) if is_overhead_missing and usage else 0,
-        messages=tokens_by_part(view, scale),
-    )
 
 
 def _as_dict(usage: WindowUsage) -> dict[str, object]:

@@ -10,9 +10,9 @@ from ebbtide.accounting.savings import CallSavings, EditSavings
 from ebbtide.audit.history import History, Step
 from ebbtide.core.text.redact import redact
 from ebbtide.core.types import Edit, Usage
-from ebbtide.display import describe_learned_window
 from ebbtide.fronts.cli.describe import describe_edit, format_time, stored_names
 from ebbtide.money import EditTotals, Price, SessionCost, add_up, session_cost
+from ebbtide.window_usage import describe_learned_window
 
 LARGEST = 12
 """How many of the largest removed items are listed."""

@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from rich.console import Console
 from rich.live import Live
 
+from ebbtide import screen
 from ebbtide.argparse_errors import front_parser
 from ebbtide.config import load_settings
 from ebbtide.config_keys import parse_tokens
@@ -25,8 +25,6 @@ _NARROWEST = 60
 """Columns that the chart needs."""
 _LOWEST = 24
 """Lines that the animation needs."""
-_PIPE = 100
-"""Columns of a line in a pipe."""
 _CALL, _BREATH, _EVENT, _LAST = 0.06, 0.4, 0.9, 1.0
 """Seconds per call, before a removal, per event, and at the end: 20 in all."""
 
@@ -58,26 +56,16 @@ def main(arguments: Sequence[str]) -> int:
     args = command_line().parse_args(arguments)
     settings = load_settings(arguments={"policy": args.policy or "default"})
     window = parse_tokens(args.window) if args.window else WINDOW
-    console = Console(markup=False, highlight=False, emoji=False)
-    ascii_only = args.ascii or not _can_draw("█░┄┆·−→")
+    console = screen.console()
+    ascii_only = args.ascii or not screen.can_draw("█░┄┆·−→")
+    brush = Brush(width=console.width, height=console.height, ascii_only=ascii_only)
     try:
         if not console.is_terminal or console.width < _NARROWEST or console.height < _LOWEST:
-            return _print_lines(settings.policy(), window, Brush(width=_width(console), ascii_only=ascii_only))
-        brush = Brush(width=console.width, height=console.height, ascii_only=ascii_only)
-        return _play_film(settings.policy(), window, brush, console, Pace(speed=0.0 if args.no_wait else args.speed))
+            return _print_lines(settings.policy(), window, brush)
+        return _play_film(settings.policy(), window, brush, console, speed=0.0 if args.no_wait else args.speed)
     except KeyboardInterrupt:
         print("\nstopped; nothing was written", file=sys.stderr)
         return INTERRUPTED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    speed: float
-    """1 is normal; 0 does not wait."""
-
-    def wait(self, seconds: float) -> None:
-        if self.speed:
-            time.sleep(seconds / self.speed)
 
 
 def pause(moment: Moment) -> float:
@@ -85,16 +73,17 @@ def pause(moment: Moment) -> float:
     return _CALL + _EVENT * len(moment.events) + _LAST * (moment.call == moment.calls)
 
 
-def _play_film(policy: Policy, window: int, brush: Brush, console: Console, pace: Pace) -> int:
-    film = Film()
+def _play_film(policy: Policy, window: int, brush: Brush, console: Console, *, speed: float) -> int:
+    """Speed 1 is normal; 0 does not wait."""
+    film, factor = Film(), 1 / speed if speed else 0.0
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         for moment in play_story(policy, window=window):
             if moment.before > moment.sent:
                 live.update(draw_film(film.before(moment), brush), refresh=True)
-                pace.wait(_BREATH)
+                time.sleep(_BREATH * factor)
             film = film.add(moment)
             live.update(draw_film(film, brush), refresh=True)
-            pace.wait(pause(moment))
+            time.sleep(pause(moment) * factor)
     console.print()
     for row in _next_steps(window):
         console.print(row)
@@ -120,17 +109,6 @@ def _next_steps(window: int) -> Iterator[str]:
     yield f"  ebb explain --example --window {window // 1000}k    each of these edits, with its reason"
     yield "  ebb context --claude last             what fills your last Claude Code session"
     yield "  ebb run -- claude                     keep your agent inside its window"
-
-
-def _width(console: Console) -> int:
-    return console.width if console.is_terminal else _PIPE
-
-
-def _can_draw(characters: str) -> bool:
-    with suppress(UnicodeEncodeError, LookupError):
-        characters.encode(sys.stdout.encoding or "ascii")
-        return True
-    return False
 
 
 def _speed(text: str) -> float:

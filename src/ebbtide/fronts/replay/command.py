@@ -9,17 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ebbtide import example
+from ebbtide import example, screen
 from ebbtide.argparse_errors import front_parser
 from ebbtide.config import claude_directory, load_settings
 from ebbtide.config_keys import TTLS
 from ebbtide.core.errors import BadRequest
-from ebbtide.display import make_visible
 from ebbtide.formats.claude_folder import find_claude_session
-from ebbtide.fronts.replay.export import print_csv, print_json
+from ebbtide.fronts.replay.export import build_document, print_csv
 from ebbtide.fronts.replay.plots import check_plot_path, draw_plot
 from ebbtide.fronts.replay.policy_names import USUAL, list_policies, parse_policies
-from ebbtide.fronts.replay.tables import console, print_tables
+from ebbtide.fronts.replay.tables import print_tables
 from ebbtide.prices import find_rates
 from ebbtide.replay.run import ReplayOptions, ReplayResult, find_sessions, replay, replay_on_ray
 
@@ -69,14 +68,14 @@ def main(arguments: Sequence[str]) -> int:
     if not any(score.calls for result in results for score in result.scores.values()):
         raise BadRequest(_describe_failure(results))
     if args.json:
-        print_json(results, options)
+        screen.print_json(build_document(results, options))
     elif args.csv:
         print_csv(results)
     else:
         print_tables(results, options)
     if args.plot:
         draw_plot(args.plot, results, options)
-        print(f"ebb: wrote the plot to {make_visible(args.plot)}", file=sys.stderr)
+        screen.notify(f"ebb: wrote the plot to {args.plot}")
     return 0
 
 
@@ -145,7 +144,7 @@ def _progress_bar(total: int) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     parts = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("sessions"), TimeElapsedColumn())
-    with Progress(*parts, console=console(sys.stderr), transient=True) as bar:
+    with Progress(*parts, console=screen.console(sys.stderr), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

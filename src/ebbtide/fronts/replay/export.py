@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from ebbtide.replay.measures import CALIBRATION_FORMAT, MEASURES, Calibration, calibrate, measure
 from ebbtide.replay.run import ReplayOptions, ReplayResult, failures, totals
@@ -13,11 +13,6 @@ from ebbtide.replay.score import Score
 
 TOTAL = "TOTAL"
 """The `file` of the last rows."""
-
-
-def print_json(results: Sequence[ReplayResult], options: ReplayOptions) -> None:
-    """Print JSON in ASCII, which is safe on a terminal."""
-    print(json.dumps(build_document(results, options), indent=2))
 
 
 def build_document(results: Sequence[ReplayResult], options: ReplayOptions) -> dict[str, object]:
@@ -54,13 +49,7 @@ def _scores(scores: dict[str, Score]) -> dict[str, object]:
 
 
 def _calibration(calibration: Calibration) -> dict[str, object]:
-    return {
-        "files": calibration.files,
-        "simulated": calibration.simulated,
-        "billed": calibration.billed,
-        "drift": calibration.drift,
-        "holds": calibration.holds,
-    }
+    return {**asdict(calibration), "drift": calibration.drift, "holds": calibration.holds}
 
 
 def print_csv(results: Sequence[ReplayResult]) -> None:

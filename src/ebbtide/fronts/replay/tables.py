@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
+from ebbtide import screen
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.prices import find_rates
@@ -15,12 +15,11 @@ from ebbtide.replay.run import ReplayOptions, ReplayResult, failures, totals
 from ebbtide.replay.score import Score
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.text import Text
 
 _NONE = "-"
 _BEST = "*"
-_PIPE_WIDTH = 100_000  # columns: in a pipe a table is as wide as its cells
 _NAME_WIDTH = 15  # columns: so that the three tables align
 _LISTED = 5  # files that could not be read
 _NOTES = {
@@ -37,26 +36,17 @@ _NOTES = {
 }
 
 
-def console(file: TextIO) -> Console:
-    from rich.console import Console  # noqa: PLC0415 - `ebb --version` does not wait for it
-
-    terminal = Console(file=file, markup=False, highlight=False, emoji=False)
-    if terminal.is_terminal:
-        return terminal
-    return Console(file=file, markup=False, highlight=False, emoji=False, width=_PIPE_WIDTH, no_color=True)
-
-
 def print_tables(results: Sequence[ReplayResult], options: ReplayOptions) -> None:
     scores = totals(results)
-    _draw(_text(_heading(results, options)))
+    screen.draw(_text(_heading(results, options)))
     for title, measures in GROUPS.items():
         print()
-        for part in _parts(measures, scores, console(sys.stdout).width):
-            _draw(_table(title, part, scores))
-        _draw(_text(_NOTES[title], style="dim"))
+        for part in _parts(measures, scores, screen.console().width):
+            screen.draw(_table(title, part, scores))
+        screen.draw(_text(_NOTES[title], style="dim"))
     print()
     for line in (*_trust(results), *_prices(results), *_unread(results)):
-        _draw(_text(line))
+        screen.draw(_text(line))
 
 
 def _heading(results: Sequence[ReplayResult], options: ReplayOptions) -> str:
@@ -112,7 +102,7 @@ def _text(text: str, style: str = "") -> Text:
     """Let the terminal wrap a text if it is narrower than its lines."""
     from rich.text import Text  # noqa: PLC0415
 
-    narrow = console(sys.stdout).width < max(map(len, text.split("\n")))
+    narrow = screen.console().width < max(map(len, text.split("\n")))
     return Text(text.replace("\n", " ") if narrow else text, style=style)
 
 
@@ -185,14 +175,3 @@ def _unread(results: Sequence[ReplayResult]) -> Iterator[str]:
         yield make_visible(f"  {path}: {reason}")
     if len(failed) > _LISTED:
         yield f"  and {len(failed) - _LISTED} more: --json lists all"
-
-
-def _draw(content: RenderableType) -> None:
-    """Print a renderable. In a pipe, leave out the blanks that rich pads lines with."""
-    target = console(sys.stdout)
-    if target.is_terminal:
-        target.print(content)
-        return
-    with target.capture() as capture:
-        target.print(content)
-    print("\n".join(row.rstrip() for row in capture.get().splitlines()))

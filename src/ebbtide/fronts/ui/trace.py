@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
+from ebbtide import window_usage
 from ebbtide.audit.history import History, HistoryRequest, RequestWalk
 from ebbtide.core.cache.diagnosis import CacheBreak, diagnose_cache
 from ebbtide.core.cache.warmth import CachedPrefix, find_cached_prefix
@@ -23,13 +24,6 @@ PARTS = (
     "our stubs", "other",
 )  # fmt: skip
 """In the order in which the chart stacks them, from the bottom."""
-_KINDS = {
-    "call": "tool calls",
-    "result": "tool results",
-    "thinking": "thinking",
-    "image": "images",
-    "document": "images",
-}
 
 
 class _RequestSize(NamedTuple):
@@ -77,9 +71,7 @@ def part_name(view: View, entry: Item) -> str:
     # An original that a compaction kept belongs to its edit, but is not our text.
     if entry.source == OURS or (entry.id in view.edit_by_entry and not is_original(entry)):
         return "our stubs"
-    if entry.kind == "text":
-        return entry.role if entry.role in ("user", "assistant", "system") else "other"
-    return _KINDS.get(entry.kind, "other")
+    return window_usage.part_name(entry)
 
 
 class Tracer:
