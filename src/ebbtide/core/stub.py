@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ebbtide.core.blob_names import MEMORY
 from ebbtide.core.text.framing import neutral, tag_names
+from ebbtide.core.types import Edit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,12 @@ def parse(text: str) -> Stub | None:
         path=path,
         preview=preview,
     )
+
+
+def stored_names(edit: Edit) -> list[str]:
+    """Names of the stored originals, from the edit's record or its placeholders."""
+    stubs = [stub for item in edit.replacement if (stub := parse(item.text)) is not None]
+    return list(dict.fromkeys([*(blob.name for blob in edit.blobs), *(stub.handle for stub in stubs if stub.handle)]))
 
 
 def _quote(text: str, plain: re.Pattern[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from ebbtide.audit.history import Step
-from ebbtide.core.stub import parse
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.tool_calls import file_path, media_blocks
 from ebbtide.core.types import HARNESS, Edit, Item
@@ -42,12 +41,6 @@ def describe_edit(edit: Edit, step: Step) -> str:
     first, last = covered[0].message, covered[-1].message
     where = f"message {first}" if first == last else f"messages {first} to {last}"
     return f"{len(covered)} items, {where}"
-
-
-def stored_names(edit: Edit) -> list[str]:
-    """Names of the stored originals, from the edit's record or its placeholders."""
-    stubs = [stub for item in edit.replacement if (stub := parse(item.text)) is not None]
-    return list(dict.fromkeys([*(blob.name for blob in edit.blobs), *(stub.handle for stub in stubs if stub.handle)]))
 
 
 def format_time(at: float) -> str:

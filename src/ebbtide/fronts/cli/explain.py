@@ -8,9 +8,10 @@ from typing import TextIO
 
 from ebbtide import screen
 from ebbtide.audit.history import History, Step
+from ebbtide.core.stub import stored_names
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import one_line, short_number, token_count
-from ebbtide.fronts.cli.describe import describe_edit, format_time, stored_names
+from ebbtide.fronts.cli.describe import describe_edit, format_time
 from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.options import add_example, add_price, add_reading, add_target
 from ebbtide.fronts.cli.sources import load_histories

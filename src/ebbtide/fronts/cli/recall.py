@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 
 from ebbtide import screen
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
-from ebbtide.core.text.redact import redact
 from ebbtide.core.tool_calls import HITS, MOST_HITS, PAGE
 from ebbtide.display import make_visible, one_line
 from ebbtide.formats.claude_folder import NEWEST
@@ -17,9 +18,8 @@ from ebbtide.fronts.cli.help import Commands, command
 from ebbtide.fronts.cli.options import add_json, add_project, add_store
 from ebbtide.fronts.cli.session_lookup import find_session, repeat_options
 from ebbtide.recall.embeddings import StaticEmbeddings
+from ebbtide.recall.masked import mask_page, search_masked
 from ebbtide.recall.search import Hit, Page, RecallSearch
-from ebbtide.store.search.hits import build_excerpt
-from ebbtide.store.search.words import Query, parse_query
 
 _MARK = "bold black on yellow"
 
@@ -67,45 +67,23 @@ def run(args: argparse.Namespace) -> int:
     recall = RecallSearch(log=log, store=store, project=info.project, embeddings=meaning)
     try:
         if args.read:
-            _show_page(_page(recall, args), args)
+            _show_page(_read_page(recall, args), args)
         else:
-            _show_hits(_hits(recall, args), args)
+            search = recall.search if args.raw else partial(search_masked, recall)
+            _show_hits(search(args.query, limit=args.limit, across=args.across), args)
     finally:
         recall.close()
     return 0
 
 
-def _page(recall: RecallSearch, args: argparse.Namespace) -> Page:
-    """Mask the whole text before cutting the page: a cut could split a secret so that the mask misses it."""
+def _read_page(recall: RecallSearch, args: argparse.Namespace) -> Page:
     page = recall.read(args.read, args.start, args.end)
     if args.raw:
         return page
-    text, masked = redact(_full_text(recall, args.read, page.total, page.session))
-    if not masked:
-        return page
-    screen.notify(f"{pluralize(masked.total(), 'secret')} masked; --raw shows them")
-    end = min(len(text), args.start + PAGE if args.end is None else args.end)
-    next_start = end if end < len(text) else None
-    return replace(page, text=text[args.start : end], end=end, total=len(text), next=next_start)
-
-
-def _hits(recall: RecallSearch, args: argparse.Namespace) -> list[Hit]:
-    hits = recall.search(args.query, limit=args.limit, across=args.across)
-    return [hit if args.raw else _mask(hit, recall, parse_query(args.query)) for hit in hits]
-
-
-def _mask(hit: Hit, recall: RecallSearch, query: Query) -> Hit:
-    text, masked = redact(_full_text(recall, hit.handle, hit.total, hit.session))
-    if not masked:
-        return hit
-    excerpt = build_excerpt(text, query, query.terms)
-    return replace(
-        hit, line=excerpt.line, start=excerpt.start, snippet=excerpt.snippet, spans=excerpt.spans, total=len(text)
-    )
-
-
-def _full_text(recall: RecallSearch, handle: str, total: int, session: str) -> str:
-    return recall.read(handle, 0, total, session=session).text
+    page, secrets = mask_page(page, recall, start=page.start, end=args.start + PAGE if args.end is None else args.end)
+    if secrets:
+        screen.notify(f"{pluralize(secrets, 'secret')} masked; --raw shows them")
+    return page
 
 
 def _show_page(page: Page, args: argparse.Namespace) -> None:
@@ -117,7 +95,7 @@ def _show_page(page: Page, args: argparse.Namespace) -> None:
         screen.notify(f"characters {page.start} to {page.end} of {page.total}; continue with --start {page.next}")
 
 
-def _show_hits(hits: list[Hit], args: argparse.Namespace) -> None:
+def _show_hits(hits: Sequence[Hit], args: argparse.Namespace) -> None:
     if args.json:
         screen.print_json({"query": args.query, "hits": [asdict(hit) for hit in hits]})
         return

@@ -8,11 +8,12 @@ import os
 from ebbtide import screen
 from ebbtide.audit.history import History
 from ebbtide.core.errors import BadRequest, StoreError
+from ebbtide.core.stub import stored_names
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
 from ebbtide.display import make_visible, one_line, token_count
-from ebbtide.fronts.cli.describe import describe_item, stored_names
+from ebbtide.fronts.cli.describe import describe_item
 from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.options import OUTPUT, add_example, add_project, add_reading, add_target
 from ebbtide.fronts.cli.session_lookup import find_session

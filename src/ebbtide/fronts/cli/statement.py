@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from ebbtide.accounting.savings import CallSavings, EditSavings
 from ebbtide.audit.history import History, Step
+from ebbtide.core.stub import stored_names
 from ebbtide.core.text.redact import redact
 from ebbtide.core.types import Edit, Usage
-from ebbtide.fronts.cli.describe import describe_edit, format_time, stored_names
+from ebbtide.fronts.cli.describe import describe_edit, format_time
 from ebbtide.money import EditTotals, Price, SessionCost, add_up, session_cost
 from ebbtide.window_usage import describe_learned_window
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from ebbtide import screen
 from ebbtide.audit.history import History, Step
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.stub import stored_names
 from ebbtide.core.types import Edit, Item
 from ebbtide.display import one_line, token_count
-from ebbtide.fronts.cli.describe import describe_item, format_time, stored_names
+from ebbtide.fronts.cli.describe import describe_item, format_time
 from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.options import add_example, add_project, add_reading, add_target
 from ebbtide.fronts.cli.session_lookup import repeat_options

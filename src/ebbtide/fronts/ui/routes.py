@@ -13,7 +13,6 @@ from aiohttp import web
 from ebbtide import __version__
 from ebbtide.core.cache.warmth import find_cached_prefix
 from ebbtide.core.errors import BadRequest, EbbtideError
-from ebbtide.core.text.redact import redact
 from ebbtide.core.tool_calls import PAGE
 from ebbtide.fronts.ui.compare import compare_policies
 from ebbtide.fronts.ui.guard import ignore_expect, read_json
@@ -22,11 +21,9 @@ from ebbtide.fronts.ui.serialize import Json, covered_items, edit_sides, entry_r
 from ebbtide.fronts.ui.trace import Trace, cached_tokens, list_batch_marks
 from ebbtide.money import SessionCost, session_cost
 from ebbtide.policy import PRESETS
-from ebbtide.recall.search import Hit
+from ebbtide.recall.masked import mask_page, search_masked
 from ebbtide.replay.policies import NAMES
 from ebbtide.runtime import Context
-from ebbtide.store.search.hits import build_excerpt
-from ebbtide.store.search.words import parse_query
 from ebbtide.wire.blocks import group_by_message
 
 _MAX_ROWS = 400
@@ -341,32 +338,13 @@ def _facts(_: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
 
 def _recall(_: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
     words = query.get("q", "")[:400]
-    hits = opened.recall.search(words, limit=_MAX_HITS, across=query.get("across") == "1")
-    return {"query": words, "hits": [asdict(_mask_hit(opened, hit, words)) for hit in hits]}
-
-
-def _mask_hit(opened: OpenSession, hit: Hit, words: str) -> Hit:
-    """Mask the whole text and cut the excerpt again, so that no cut hides a part of a secret from the mask."""
-    text, masked = redact(opened.recall.read(hit.handle, 0, hit.total, session=hit.session).text)
-    if not masked:
-        return hit
-    query = parse_query(words)
-    excerpt = build_excerpt(text, query, query.terms)
-    return replace(
-        hit, line=excerpt.line, start=excerpt.start, snippet=excerpt.snippet, spans=excerpt.spans, total=len(text)
-    )
+    hits = search_masked(opened.recall, words, limit=_MAX_HITS, across=query.get("across") == "1")
+    return {"query": words, "hits": [asdict(hit) for hit in hits]}
 
 
 def _read(_: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
     """Return a page of the text of a handle, with secrets masked."""
-    handle, start = query.get("handle", ""), query_number(query, "start", 0, maximum=10**10)
-    session = query.get("session", "")
-    total = opened.recall.read(handle, 0, 0, session=session).total
-    page = opened.recall.read(handle, 0, total, session=session)
-    text, masked = redact(page.text)
-    end = min(len(text), start + 4 * PAGE)
-    return {
-        **asdict(replace(page, text=text[start:end], start=start, end=end, total=len(text))),
-        "next": end if end < len(text) else None,
-        "masked": masked.total(),
-    }
+    start = query_number(query, "start", 0, maximum=10**10)
+    page = opened.recall.read(query.get("handle", ""), 0, 0, session=query.get("session", ""))
+    page, secrets = mask_page(page, opened.recall, start=start, end=start + 4 * PAGE)
+    return {**asdict(page), "masked": secrets}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.accounting.savings import EditSavings
 from ebbtide.audit.history import History, Step
-from ebbtide.core.stub import parse
+from ebbtide.core.stub import stored_names
 from ebbtide.core.text.redact import redact
 from ebbtide.core.tool_calls import file_path
 from ebbtide.core.types import Edit, Item
@@ -90,15 +90,8 @@ def edit_json(edit: Edit) -> Json:
         "saved": edit.saved,
         "first": edit.first,
         "last": edit.last,
-        "handles": list_handles(edit),
+        "handles": stored_names(edit),
     }
-
-
-def list_handles(edit: Edit) -> list[str]:
-    """Return the handles of the saved text: from the edit's record, or from its stub."""
-    names = [blob.name for blob in edit.blobs]
-    stubs = [stub for item in edit.replacement if (stub := parse(item.text)) is not None]
-    return list(dict.fromkeys([*names, *(stub.handle for stub in stubs if stub.handle)]))
 
 
 def list_batches(history: History, cost: SessionCost) -> list[Json]:
