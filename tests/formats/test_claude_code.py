@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from ebbtide.core.records import message_record
 from ebbtide.core.types import Usage
 from ebbtide.formats import load
-from ebbtide.store.message_records import message_record
 from upstream.check import refusals
 
 

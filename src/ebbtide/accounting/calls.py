@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from ebbtide.core.cache.breakpoints import min_prefix_tokens
 from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
-from ebbtide.core.record_fields import float_in, int_in, list_in, str_in, strings_in
+from ebbtide.core.records import float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.tokens.calibration import prior
 from ebbtide.core.types import COMPACTION_PASSES, FIVE_MINUTES, Usage
 from ebbtide.state.session_state import usage_from_record

@@ -12,7 +12,7 @@ from threading import Lock
 
 from ebbtide.core.cache.prefix_hashes import common_prefix_length
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.record_fields import float_in, int_in
+from ebbtide.core.records import float_in, int_in
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.tokens.estimator import Estimator
 from ebbtide.core.types import Edit, Item, SentRequest, Usage

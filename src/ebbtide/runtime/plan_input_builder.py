@@ -12,7 +12,7 @@ from ebbtide.core.cache.prefix_hashes import common_prefix_length
 from ebbtide.core.cache.warmth import count_cached_messages, find_usage_anchor
 from ebbtide.core.plan_input import Budget, CompactionInput, Pass, PlanInput
 from ebbtide.core.planner import Plan
-from ebbtide.core.record_fields import int_in
+from ebbtide.core.records import int_in
 from ebbtide.core.tokens.size import SizeInputs, SizeRule, upper_bound
 from ebbtide.core.types import FIVE_MINUTES, Edit, Item, Trigger, Usage
 from ebbtide.core.view import View

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from ebbtide.core.record_fields import int_in, list_in, str_in, strings_in
+from ebbtide.core.records import Record, int_in, list_in, str_in, strings_in
 from ebbtide.core.types import COMPACTION_PASSES, Binding, Edit
-
-Record = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

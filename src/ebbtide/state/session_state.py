@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ebbtide.core.blob_names import digest
 from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
-from ebbtide.core.record_fields import float_in, int_in, list_in, str_in, strings_in
+from ebbtide.core.records import Record, float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.tokens.calibration import Calibration
 from ebbtide.core.types import (
     COMPACTION_PASSES,
@@ -31,7 +31,6 @@ from ebbtide.core.types import (
 )
 from ebbtide.state.binding_records import ItemTable, binding_from, bindings_to, table_after
 
-Record = dict[str, object]
 KEPT_ANSWERS = 32
 """How many answers are remembered: one compaction needs fewer."""
 KEPT_REQUESTS = 8

@@ -10,20 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
-from functools import lru_cache
 from typing import Literal
 
 from ebbtide.core.errors import StoreError
+from ebbtide.core.records import Record, format_time
 from ebbtide.core.text.preview import pluralize
-
-Record = dict[str, object]
-"""One JSON object, one line."""
 
 LogSink = Callable[[list[Record]], None]
 """Receives the records of a log in order, a few hundred at a time, and keeps what it needs."""
@@ -42,7 +37,6 @@ TAIL = _TRAILER_BYTES + 1
 """Bytes at the end of a log that `ends_with_commit` and `last_commit_sum` need."""
 _SINK_BATCH = 256  # records that a `LogSink` gets at once: some hundred kilobytes
 _MAX_DIGITS = 4300  # Python's limit for the decimal digits of an int
-_EPOCH = date(1970, 1, 1)
 
 DamageKind = Literal["torn", "altered", "unreadable", "gap", "unfinished"]
 """`torn`: the last write was cut short. `altered`: the checksum is wrong. `unreadable`: not a JSON object. `gap`: the
@@ -122,21 +116,6 @@ def encode_blob(text: str) -> bytes:
 
 def blob_sum(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def format_time(at: float) -> str:
-    """ISO 8601 in UTC with milliseconds and `Z`. Milliseconds are cut off, not rounded."""
-    fraction, seconds = math.modf(at)
-    # Round to microseconds first, as `datetime` does: 0.57 is 0.56999 in a float of this size.
-    carry, micro = divmod(round(fraction * 1e6), 1_000_000)
-    return f"{_format_second(int(seconds) + carry)}.{micro // 1000:03}Z"
-
-
-@lru_cache(maxsize=4)
-def _format_second(since_epoch: int) -> str:
-    days, seconds = divmod(since_epoch, 86_400)
-    hours, minutes = divmod(seconds // 60, 60)
-    return f"{(_EPOCH + timedelta(days=days)).isoformat()}T{hours:02}:{minutes:02}:{seconds % 60:02}"
 
 
 # --- writing and reading -----------------------------------------------------------------------------------------

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ebbtide.core.errors import StoreError
+from ebbtide.core.records import Record
 from ebbtide.store.directory.file_names import check_blob_name
 from ebbtide.store.log_lines import (
     LogSink,
     Position,
     ReadResult,
-    Record,
     blob_records,
     blob_sum,
     encode_blob,

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.log_lines import LogSink, Position, ReadResult, Record
+from ebbtide.core.records import Record
+from ebbtide.store.log_lines import LogSink, Position, ReadResult
 
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for the lock. A commit takes milliseconds; after ten seconds the holder hangs."""

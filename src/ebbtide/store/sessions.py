@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ebbtide.core.errors import StoreError
+from ebbtide.core.records import Record, first_text, format_time
 from ebbtide.core.text.preview import pluralize
-from ebbtide.store.log_lines import STORE, ReadResult, Record, format_time
-from ebbtide.store.message_records import first_text
+from ebbtide.store.log_lines import STORE, ReadResult
 from ebbtide.store.protocol import Log, LogReader, SessionInfo
 
 NO_PROMPT = "No prompt"

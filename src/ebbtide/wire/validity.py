@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.ids import uuid5
+from ebbtide.core.records import uuid5
 from ebbtide.wire.protocol import Finding, Repair, Violation, Wire
 
 Json = Any

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ebbtide.core.records import Record
 from ebbtide.store.directory.safe_fs import Folder
-from ebbtide.store.log_lines import TAIL, Position, Record, encode_commit, last_commit_sum, scan
+from ebbtide.store.log_lines import TAIL, Position, encode_commit, last_commit_sum, scan
 
 SUFFIX = ".resume"
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 from ebbtide.core.errors import StoreError
+from ebbtide.core.records import Record
 from ebbtide.store.directory.blobs import BlobFolder, NameTaken
 from ebbtide.store.directory.checkpoint_file import Checkpoint, read_checkpoint, write_checkpoint
 from ebbtide.store.directory.file_names import check_blob_name, project_slug, session_stem
@@ -25,7 +26,6 @@ from ebbtide.store.log_lines import (
     LogSink,
     Position,
     ReadResult,
-    Record,
     blob_records,
     blob_sum,
     encode_blob,

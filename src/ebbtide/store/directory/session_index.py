@@ -13,8 +13,9 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from ebbtide.core.records import Record
 from ebbtide.store.directory.safe_fs import Folder, StoreRoot
-from ebbtide.store.log_lines import Position, Record, scan
+from ebbtide.store.log_lines import Position, scan
 from ebbtide.store.protocol import SessionInfo
 from ebbtide.store.sessions import NO_PROMPT, describe_session
 

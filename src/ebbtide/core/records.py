@@ -1,17 +1,23 @@
-"""Message records in the form of Claude Code's session files, so that its tools read ours and we read its.
+"""Records of the log: what a message record looks like, how records name and date themselves, and how to read a field.
 
-Messages form a tree by `parentUuid`: to rewind is to answer an earlier message, and nothing is deleted. A uuid depends
-only on the session, the parent and the message, so a second run gives the same record.
+Message records have the form of Claude Code's session files, so that its tools read ours and we read its. They form a
+tree by `parentUuid`: to rewind is to answer an earlier message, and nothing is deleted. A uuid depends only on the
+session, the parent and the message, so a second run gives the same record.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from functools import lru_cache
+from hashlib import sha1
 
-from ebbtide.core.ids import format_uuid, uuid5
-from ebbtide.store.log_lines import Record, format_time
+Record = dict[str, object]
+"""One JSON object, one line."""
 
+_EPOCH = date(1970, 1, 1)
 # Any fixed value will do; changing it would change every uuid we ever wrote.
 _NAMESPACE = bytes.fromhex("6ebb71de000050008000000000000001")
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
@@ -99,3 +105,60 @@ def first_text(content: object) -> str:
     blocks: Sequence[object] = content if isinstance(content, list) else ()
     texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text")
     return next((text for text in texts if isinstance(text, str)), "")
+
+
+# --- ids and times ---------------------------------------------------------------------------------------------------
+
+
+# Python's `uuid` module reads the platform when it is imported; a name-based UUID does not need that.
+def uuid5(namespace: bytes, name: str) -> str:
+    """A name-based UUID, version 5 (RFC 9562), as 32 hexadecimal digits."""
+    digest = sha1(namespace + name.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    return f"{digest[:12]}5{digest[13:16]}{8 | int(digest[16], 16) & 3:x}{digest[17:32]}"
+
+
+def format_uuid(name: str) -> str:
+    """Write the 32 digits of a UUID in the usual form."""
+    return f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
+
+
+def format_time(at: float) -> str:
+    """ISO 8601 in UTC with milliseconds and `Z`. Milliseconds are cut off, not rounded."""
+    fraction, seconds = math.modf(at)
+    # Round to microseconds first, as `datetime` does: 0.57 is 0.56999 in a float of this size.
+    carry, micro = divmod(round(fraction * 1e6), 1_000_000)
+    return f"{_format_second(int(seconds) + carry)}.{micro // 1000:03}Z"
+
+
+@lru_cache(maxsize=4)
+def _format_second(since_epoch: int) -> str:
+    days, seconds = divmod(since_epoch, 86_400)
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{(_EPOCH + timedelta(days=days)).isoformat()}T{hours:02}:{minutes:02}:{seconds % 60:02}"
+
+
+# --- reading fields: any program may have written them, so a value of the wrong type counts as absent --------------
+
+
+def list_in(record: Mapping[str, object], key: str) -> Sequence[object]:
+    value = record.get(key)
+    return value if isinstance(value, list | tuple) else ()
+
+
+def strings_in(record: Mapping[str, object], key: str) -> list[str]:
+    return [str(value) for value in list_in(record, key)]
+
+
+def str_in(record: Mapping[str, object], key: str) -> str:
+    value = record.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def int_in(record: Mapping[str, object], key: str) -> int:
+    value = record.get(key)
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def float_in(record: Mapping[str, object], key: str, default: float = 0.0) -> float:
+    value = record.get(key)
+    return float(value) if isinstance(value, int | float) else default

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ebbtide.core.records import format_time
 from ebbtide.store import derive_uuid, message_record, messages_on_branch, summary_record
-from ebbtide.store.log_lines import format_time
 
 
 def said(text, parent=None, **more):
