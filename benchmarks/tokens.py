@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ebbtide.core.text.media import HEAD, base64_head, image_pixels
-from ebbtide.core.tokens.calibration import (
+from ebbtide.core.tokens.estimator import CLAUDE_CODE, DEFAULT, OPENCODE, Estimator
+from ebbtide.core.tokens.size import (
     Calibration,
     keeps_thinking,
     prior,
@@ -31,7 +32,6 @@ from ebbtide.core.tokens.calibration import (
     scale_from_anchor,
     scale_from_anchor_upper,
 )
-from ebbtide.core.tokens.estimator import CLAUDE_CODE, DEFAULT, OPENCODE, Estimator
 from ebbtide.core.types import Usage
 from ebbtide.formats import load
 from ebbtide.formats.steps import RecordedCall

@@ -17,9 +17,9 @@ from ebbtide.core.cache.breakpoints import (
     Section,
     choose_by_value,
     first2_last2,
-    min_prefix_tokens,
     static_plus_last,
 )
+from ebbtide.core.cache.prefix import min_prefix_tokens
 
 SONNET = "claude-sonnet-4-5"
 HOUR, MINUTES = 3600.0, 300.0

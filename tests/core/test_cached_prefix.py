@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.sent import CLAUDE, GPT, TALK, cached, call, chain
-from ebbtide.core.cache.warmth import find_cached_prefix, find_usage_anchor
+from ebbtide.core.cache.prefix import find_cached_prefix, find_usage_anchor
 from ebbtide.core.types import SentRequest, Usage
 
 

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.tokens.calibration import (
+from ebbtide.core.tokens.estimator import CLAUDE_CODE, DEFAULT, LEARN_V5, OPENCODE, REGION, Estimator, sage
+from ebbtide.core.tokens.size import (
     Calibration,
     keeps_thinking,
     prior,
@@ -25,7 +26,6 @@ from ebbtide.core.tokens.calibration import (
     scale_from_anchor,
     scale_from_anchor_upper,
 )
-from ebbtide.core.tokens.estimator import CLAUDE_CODE, DEFAULT, LEARN_V5, OPENCODE, REGION, Estimator, sage
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"

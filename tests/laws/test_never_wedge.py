@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ebbtide import WontFit
 from ebbtide.core.plan_input import Thresholds
-from ebbtide.core.tokens.calibration import prior
 from ebbtide.core.tokens.estimator import DEFAULT
+from ebbtide.core.tokens.size import prior
 from ebbtide.policy.default import levels
 from ebbtide.runtime import Context
 from ebbtide.store import MemoryStore

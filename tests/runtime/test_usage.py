@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from ebbtide.core.tokens.calibration import Calibration, reply_tokens
 from ebbtide.core.tokens.estimator import DEFAULT
-from ebbtide.core.tokens.size import SizeInputs, anchored_usage, upper_bound
+from ebbtide.core.tokens.size import Calibration, SizeInputs, anchored_usage, reply_tokens, upper_bound
 from ebbtide.core.types import Usage
 from ebbtide.runtime import Context
 from ebbtide.store import MemoryStore

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
 
-from ebbtide.core.cache.prefix_hashes import common_prefix_length
+from ebbtide.core.cache.prefix import common_prefix_length
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.records import float_in, int_in
 from ebbtide.core.text.preview import pluralize

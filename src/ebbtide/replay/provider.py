@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ebbtide.core.cache.breakpoints import LIMIT, LOOK_BACK, min_prefix_tokens
+from ebbtide.core.cache.breakpoints import LIMIT, LOOK_BACK
+from ebbtide.core.cache.prefix import min_prefix_tokens
 from ebbtide.core.types import FIVE_MINUTES, Usage
 
 STEP = 128

@@ -18,7 +18,7 @@ from ebbtide.compaction.rehydrate import NoteSource, restore_files
 from ebbtide.compaction.rehydrate import read_notes as now_told
 from ebbtide.core.cache.diagnosis import CacheHealth, diagnose_cache
 from ebbtide.core.errors import BadRequest, WontFit
-from ebbtide.core.tokens.calibration import Calibration
+from ebbtide.core.tokens.size import Calibration
 from ebbtide.core.tool_calls import HITS
 from ebbtide.core.types import Edit
 from ebbtide.effects import Steps

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ebbtide.core.cache.breakpoints import BreakpointSlot, BreakpointStrategy
-from ebbtide.core.cache.prefix_hashes import PrefixHashes, leading_matches
+from ebbtide.core.cache.prefix import PrefixHashes, leading_matches
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.policy import Policy

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, TypedDict
 from ebbtide.compaction.coordinator import PlannedRequest
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.economics import prices_for
-from ebbtide.core.cache.prefix_hashes import common_prefix_length
-from ebbtide.core.cache.warmth import count_cached_messages, find_usage_anchor
+from ebbtide.core.cache.prefix import common_prefix_length, count_cached_messages, find_usage_anchor
 from ebbtide.core.plan_input import Budget, CompactionInput, Pass, PlanInput
 from ebbtide.core.planner import Plan
 from ebbtide.core.records import int_in

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ebbtide.accounting.savings import Savings, compute_savings
 from ebbtide.core.cache.breakpoints import BreakpointSlot
-from ebbtide.core.cache.prefix_hashes import common_prefix_length
+from ebbtide.core.cache.prefix import common_prefix_length
 from ebbtide.core.errors import Blocked, Busy, WontFit
 from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.planner import Failure, Plan

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ebbtide.compaction.questions import compaction_input_to_record
 from ebbtide.core.blob_names import digest
 from ebbtide.core.cache.economics import rewrite_cost
-from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
+from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length
 from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.planner import Plan
 from ebbtide.core.types import Edit, Item, SentRequest, Usage

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ebbtide.core.tokens.calibration import Calibration
 from ebbtide.core.tokens.estimator import DEFAULT
-from ebbtide.core.tokens.size import SizeInputs, anchored_usage, upper_bound
+from ebbtide.core.tokens.size import Calibration, SizeInputs, anchored_usage, upper_bound
 from ebbtide.policy import Policy, preset
 from ebbtide.runtime.context import Body, Ready
 from ebbtide.runtime.driver import run

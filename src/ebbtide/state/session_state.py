@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ebbtide.core.blob_names import digest
-from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
+from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length
 from ebbtide.core.records import Record, float_in, int_in, list_in, str_in, strings_in
-from ebbtide.core.tokens.calibration import Calibration
+from ebbtide.core.tokens.size import Calibration
 from ebbtide.core.types import (
     COMPACTION_PASSES,
     FIVE_MINUTES,

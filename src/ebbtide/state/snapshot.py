@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from ebbtide.core.cache.prefix_hashes import PrefixHashes, common_prefix_length
+from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length
 from ebbtide.core.records import Record, int_in, list_in, strings_in
-from ebbtide.core.tokens.calibration import Calibration
+from ebbtide.core.tokens.size import Calibration
 from ebbtide.core.types import Answer, Binding, Edit, SentRequest, Usage
 from ebbtide.state.binding_records import ItemTable
 from ebbtide.state.session_state import (

@@ -10,14 +10,13 @@ places in blocks is the distance between their positions.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, Protocol
 
+from ebbtide.core.cache.prefix import min_prefix_tokens
 from ebbtide.core.types import FIVE_MINUTES
 
 Section = Literal["tools", "system", "messages"]
@@ -39,18 +38,6 @@ MISSED = 0.033
 
 NEARLY = 0.9
 """R219: of a TTL. If the next call comes later than this, the mark would be paid for and not read."""
-
-MINIMUM: tuple[tuple[str, int], ...] = (
-    (r"opus-4-[5-8](?!\d)|haiku-4-5(?!\d)", 4096),
-    (r"fable-5|sonnet-4-6(?!\d)|haiku-3|3-haiku|3-5-haiku", 2048),
-    # Not in the provider's table when this was written; as its predecessor.
-    (r"sonnet-5(?!\d)", 2048),
-    (r"claude-3|sonnet-[34](?!\d)|opus-[34](?!\d)|claude-2", 1024),
-    # A Claude we do not know: the largest known, because a mark below the minimum is spent for nothing, silently.
-    (r"claude", 4096),
-    (r"", 1024),
-)
-"""Shortest prefix that is cached, by pattern of the model's name, first match wins (A50)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,18 +69,6 @@ class BreakpointStrategy(Protocol):
     def __call__(
         self, places: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT
     ) -> tuple[BreakpointSlot, ...]: ...
-
-
-def needs_breakpoints(model: str) -> bool:
-    """Whether the provider keeps only what is marked."""
-    return "claude" in model.lower()
-
-
-@lru_cache(maxsize=64)
-def min_prefix_tokens(model: str) -> int:
-    """Tokens below which the provider caches nothing, and does not say so."""
-    name = model.lower().replace(".", "-")
-    return next(tokens for pattern, tokens in MINIMUM if re.search(pattern, name))
 
 
 def choose_by_value(

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal
 
-from ebbtide.core.cache.breakpoints import LOOK_BACK, min_prefix_tokens, needs_breakpoints
-from ebbtide.core.cache.prefix_hashes import common_prefix_length
-from ebbtide.core.cache.warmth import RECENT_REQUESTS
+from ebbtide.core.cache.breakpoints import LOOK_BACK
+from ebbtide.core.cache.prefix import RECENT_REQUESTS, common_prefix_length, min_prefix_tokens, needs_breakpoints
 from ebbtide.core.types import SentRequest, Usage
 
 DROP, LOST = 0.05, 2000

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ebbtide.core.cache.breakpoints import needs_breakpoints
-from ebbtide.core.cache.prefix_hashes import leading_matches
+from ebbtide.core.cache.prefix import leading_matches, needs_breakpoints
 from ebbtide.core.cuts import covered_range
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View

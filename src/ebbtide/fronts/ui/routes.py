@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from aiohttp import web
 
 from ebbtide import __version__
-from ebbtide.core.cache.warmth import find_cached_prefix
+from ebbtide.core.cache.prefix import find_cached_prefix
 from ebbtide.core.errors import BadRequest, EbbtideError
 from ebbtide.core.tool_calls import PAGE
 from ebbtide.fronts.ui.compare import compare_policies

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ebbtide import window_usage
 from ebbtide.audit.history import History, HistoryRequest, RequestWalk
 from ebbtide.core.cache.diagnosis import CacheBreak, diagnose_cache
-from ebbtide.core.cache.warmth import CachedPrefix, find_cached_prefix
+from ebbtide.core.cache.prefix import CachedPrefix, find_cached_prefix
 from ebbtide.core.types import COMPACTION_PASSES, OURS, Item, Usage
 from ebbtide.core.view import View
 from ebbtide.wire.blocks import group_by_message, is_original
