@@ -37,6 +37,7 @@ from isolation_calls import SAMPLED, WINDOW, WIRE, Body, Call, Clock, Row, calls
 sys.path.remove(str(Path(__file__).resolve().parent))
 
 import ebbtide
+from ebbtide import Recall
 from ebbtide.runtime import Context
 from ebbtide.store import DirectoryStore
 from fronts.proxy.proxy_runner import post, proxied
@@ -168,7 +169,7 @@ class Wrapped(Subject):
 
 
 class Shared(Subject):
-    setup = "`Context(scope='conversation')`, policy default, one store; both tenants give the same session name"
+    setup = "`Context(recall=Recall(scope='conversation'))`, one store; both tenants name the same session"
     handles = OURS
 
     def __init__(self, stack: ExitStack) -> None:
@@ -180,7 +181,11 @@ class Shared(Subject):
         if call.pair not in self.contexts:
             self.contexts = {pair: one for pair, one in self.contexts.items() if pair > call.pair - 32}
             self.contexts[call.pair] = Context(
-                store=self.store, session=f"agent-{call.pair}", window=WINDOW, wire=WIRE, scope="conversation"
+                store=self.store,
+                session=f"agent-{call.pair}",
+                window=WINDOW,
+                wire=WIRE,
+                recall=Recall(scope="conversation"),
             )
         return self.contexts[call.pair]
 

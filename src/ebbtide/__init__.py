@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from ebbtide.formats import Recording, load
     from ebbtide.fronts.sdk import session, wrap
     from ebbtide.policy import PRESETS, Policy, preset
-    from ebbtide.runtime import Compaction, Context, Event, Hit, Hooks, Page, Ready, Report, fit
+    from ebbtide.runtime import Compaction, Context, Event, Hit, Hooks, Page, Ready, Recall, Report, Summarizer, fit
 
 __version__ = "0.1.0"
 
 __all__ = [
     "PRESETS", "BadConfig", "BadEdit", "BadRequest", "Blocked", "Busy", "Compaction", "Context",
-    "Conversation", "EbbtideError", "Edit", "Event", "Hit", "Hooks", "Item", "Page", "Policy", "Ready",
-    "Recording", "Report", "StoreError", "Usage", "WontFit", "fit", "load", "preset", "session", "wrap",
+    "Conversation", "EbbtideError", "Edit", "Event", "Hit", "Hooks", "Item", "Page", "Policy", "Ready", "Recall",
+    "Recording", "Report", "StoreError", "Summarizer", "Usage", "WontFit", "fit", "load", "preset", "session", "wrap",
 ]  # fmt: skip
 
 _HOMES = {
@@ -31,7 +31,9 @@ _HOMES = {
         *("BadConfig", "BadEdit", "BadRequest", "Blocked", "Busy", "EbbtideError", "StoreError", "WontFit"),
     ),
     "ebbtide.core.types": ("Edit", "Item", "Usage"),
-    "ebbtide.runtime": ("Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Report", "fit"),
+    "ebbtide.runtime": (
+        *("Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Recall", "Report", "Summarizer", "fit"),
+    ),
     "ebbtide.formats": ("Recording", "load"),
     "ebbtide.fronts.sdk": ("session", "wrap"),
     "ebbtide.policy": ("PRESETS", "Policy", "preset"),

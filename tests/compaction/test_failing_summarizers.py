@@ -34,6 +34,7 @@ from compaction.compaction_sessions import (
     until,
     walk,
 )
+from ebbtide import Summarizer
 from ebbtide.compaction.questions import MAX_USELESS_ANSWERS
 from ebbtide.core.errors import StoreError, WontFit
 from ebbtide.runtime import Hooks
@@ -102,7 +103,7 @@ class TestUselessAnswers:
     def test_a_summarizer_that_hangs_is_abandoned(self):
         never = threading.Event()
         events = EventLog()
-        ctx = context(summarizer=lambda _: never.wait(240), summarizer_timeout=0.05, on_event=events)
+        ctx = context(summarizer=Summarizer(lambda _: never.wait(240), timeout=0.05), on_event=events)
 
         until(ctx, LONG, folded)
         never.set()
@@ -292,7 +293,7 @@ class TestInterruption:
     def test_an_async_summarizer_that_hangs_or_raises_is_a_failed_answer(self):
         async def go(answer) -> list[str]:
             events = EventLog()
-            ctx = context(summarizer=answer, summarizer_timeout=0.05, on_event=events)
+            ctx = context(summarizer=Summarizer(answer, timeout=0.05), on_event=events)
             for n in range(1, len(LONG) + 1, 2):
                 if folded(await ctx.aprepare(body(LONG[:n]))):
                     break

@@ -27,6 +27,7 @@ from compaction.compaction_sessions import (
     until,
     walk,
 )
+from ebbtide import Summarizer
 from ebbtide.runtime import Hooks
 from runtime.sessions import Clock
 
@@ -76,7 +77,7 @@ class TestBackground:
     def test_asked_at_the_soft_level_and_spliced_when_ready(self, pause):
         """At once where the cache is cold anyway; else when the fold has to be made, and nobody waits for it then."""
         summarizer, events, clock, begun = RecordingSummarizer(), EventLog(), Clock(), 0
-        ctx = context(summarizer=summarizer, background=True, on_event=events, clock=clock)
+        ctx = context(summarizer=Summarizer(summarizer, background=True), on_event=events, clock=clock)
         for ready in walk(ctx, LONG):
             if folded(ready):
                 break
@@ -98,7 +99,7 @@ class TestBackground:
             let_go.wait(240)
             return SUMMARY
 
-        ctx = context(summarizer=slow, background=True)
+        ctx = context(summarizer=Summarizer(slow, background=True))
         waited = 0
         for ready in walk(ctx, LONG):
             if ctx._background_questions is not None:
@@ -112,7 +113,7 @@ class TestBackground:
     def test_an_answer_that_was_overtaken_is_discarded(self):
         """The conversation was rewound meanwhile: what was asked about is not there any more."""
         summarizer = RecordingSummarizer()
-        ctx = context(summarizer=summarizer, background=True)
+        ctx = context(summarizer=Summarizer(summarizer, background=True))
         until(ctx, LONG, lambda _: ctx._background_questions is not None)
         ctx._background_questions.wait(240)
         other = [message for n in range(100, 103) for message in turn(n)]
@@ -123,7 +124,7 @@ class TestBackground:
         assert "is to be mended" not in text_of(out)
 
     def test_a_failure_in_the_background_counts_and_the_session_continues(self):
-        ctx = context(summarizer=RecordingSummarizer(RuntimeError("down")), background=True)
+        ctx = context(summarizer=Summarizer(RecordingSummarizer(RuntimeError("down")), background=True))
         folds = 0
         for ready in walk(ctx, LONG):
             if ctx._background_questions is not None:

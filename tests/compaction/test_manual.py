@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ebbtide import Context
+from ebbtide import Context, Summarizer
 from ebbtide.audit.replan import replan
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import COMPACTION_PASSES
@@ -219,7 +219,7 @@ def test_the_fold_due_event_is_sent_when_the_bill_arrives():
 def test_another_model_may_be_asked():
     """R169, R277: a cheaper one."""
     asked = []
-    ctx = ready(summarizer=lambda request: asked.append(request["model"]) or "Fine.", summarizer_model="small")
+    ctx = ready(summarizer=Summarizer(lambda request: asked.append(request["model"]) or "Fine.", model="small"))
 
     ctx.compact()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ebbtide import WontFit
+from ebbtide import Recall, WontFit
 from ebbtide.policy import Policy
 from ebbtide.recall.inject import RecallExchange
 from ebbtide.recall.search import RecallSearch
@@ -87,7 +87,7 @@ class Engine:
             store=self.store,
             wire=wire,
             clock=self.clock,
-            scope="conversation",
+            recall=Recall(scope="conversation"),
             summarizer=summary if has_summarizer else None,
         )
         self.context = self.open(window)

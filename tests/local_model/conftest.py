@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import ebbtide
 from ebbtide import Context
 from local_model.model_server import PATIENCE, missing, served
 from local_model.story import Turn, story
@@ -47,7 +48,7 @@ def held(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> FinishedCo
 def _held() -> FinishedConversation:
     with served(WINDOW) as model:
         turns, summaries = tuple(story(10, lines=9)), Summarizer(model)
-        context = Context(window=WINDOW, summarizer=summaries, summarizer_timeout=PATIENCE)
+        context = Context(window=WINDOW, summarizer=ebbtide.Summarizer(summaries, timeout=PATIENCE))
         steps = tuple(walk(model, context, turns))
     return FinishedConversation(
         window=WINDOW, turns=turns, steps=steps, asked=summaries.asked, answered=summaries.answered

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from ebbtide import Recall
 from ebbtide.audit.replan import replan
 from ebbtide.recall.inject import RecallExchange
 from ebbtide.runtime.context import Context
@@ -146,7 +147,7 @@ def test_an_id_that_a_server_renumbers_each_time_is_replaced():
 def test_recall_sees_what_the_request_holds_and_no_other_branch():
     """Two conversations that begin alike share a session: one must not read the other's."""
     store = MemoryStore()
-    ctx: Context = context(store=store, scope="conversation")
+    ctx: Context = context(store=store, recall=Recall(scope="conversation"))
     theirs = [{"role": "assistant", "content": "ok"}, {"role": "user", "content": "The vault code is zebra-9917."}]
     ctx.prepare(body("anthropic", *theirs))
     handle = ctx.recall("zebra-9917")[0].handle

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ebbtide import Recall
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.recall.handles import Scope, continues_conversation
 from ebbtide.recall.search import RecallSearch
@@ -99,7 +100,7 @@ def test_other_conversations_of_a_session_do_not_crowd_out_its_own_hits(kept):
 
 
 def test_a_context_of_one_conversation_answers_for_its_last_request():
-    ctx = context(store=MemoryStore(), scope="conversation")
+    ctx = context(store=MemoryStore(), recall=Recall(scope="conversation"))
     with pytest.raises(BadRequest, match="after prepare"):
         ctx.recall("anything")
     north, south = (
@@ -116,12 +117,14 @@ def test_a_context_of_one_conversation_answers_for_its_last_request():
     with pytest.raises(BadRequest, match="only this one can be searched"):
         ctx.recall("gauge", across=True)
     with pytest.raises(BadConfig, match="scope must be one of"):
-        context(scope="all")
+        context(recall=Recall(scope="all"))
+    with pytest.raises(BadConfig, match=r"'scope' has moved: write recall=ebbtide.Recall"):
+        context(scope="conversation")
 
 
 def test_content_removed_from_a_conversation_can_be_read_in_it(tmp_path):
     """Also under the path that a stub names."""
-    ctx = context(store=tmp_path, policy=EARLY, scope="conversation")
+    ctx = context(store=tmp_path, policy=EARLY, recall=Recall(scope="conversation"))
     messages = loop(24)
     run(ctx, messages)
     assert ctx.edits()

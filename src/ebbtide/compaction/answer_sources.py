@@ -10,7 +10,7 @@ import inspect
 import json
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ebbtide.core.text.redact import redact
@@ -26,6 +26,19 @@ LiveReader = Callable[[list[str]], str]
 
 TIMEOUT = 120.0
 """Seconds. A summary of 4,000 tokens takes a slow model about a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summarizer:
+    """A function that writes summaries, and how it is asked."""
+
+    ask: SummarizeFunction
+    model: str = field(default="", kw_only=True)
+    """The model to put into the summary request; '' for the conversation's own."""
+    timeout: float = field(default=TIMEOUT, kw_only=True)
+    """Seconds to wait for a summary."""
+    background: bool = field(default=False, kw_only=True)
+    """Ask from the `soft` threshold on while the conversation goes on, and compact in a later request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ebbtide.compaction.answer_sources import Summarizer
 from ebbtide.compaction.manual import Compaction, Hooks
 from ebbtide.recall.search import Hit, Page
 from ebbtide.runtime.context import Context, Ready
 from ebbtide.runtime.report import Event, Report
 from ebbtide.runtime.stateless import fit
+from ebbtide.runtime.validation import Recall
 
-__all__ = ["Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Report", "fit"]
+__all__ = ["Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Recall", "Report", "Summarizer", "fit"]

@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ebbtide.compaction.answer_sources import TIMEOUT, AnswerSources, BackgroundQuestions, LiveReader, SummarizeFunction
+from ebbtide.compaction.answer_sources import (
+    TIMEOUT,
+    AnswerSources,
+    BackgroundQuestions,
+    LiveReader,
+    SummarizeFunction,
+    Summarizer,
+)
 from ebbtide.compaction.coordinator import CompactionCoordinator, CompactionResult
 from ebbtide.compaction.manual import Compaction, Hooks
 from ebbtide.compaction.questions import ManualCompaction
@@ -31,7 +38,7 @@ from ebbtide.recall.tools import answer_call
 from ebbtide.runtime.driver import arun, run
 from ebbtide.runtime.report import Listener, Prepared, Report
 from ebbtide.runtime.session import SessionSettings, open_session, prepare_and_commit
-from ebbtide.runtime.validation import RecallBy, RecallScope, check_clock, check_settings, check_tokens
+from ebbtide.runtime.validation import Recall, RecallBy, check_clock, check_settings, check_tokens, refuse_unknown
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import find_wire
@@ -68,8 +75,8 @@ class Context:
     """One agent's conversation, kept inside its window.
 
     `window` is a number for all models, or a function from a model's name to its window; by default it follows from the
-    model's name. `scope` says what `recall` and `read` open: all that the session recorded, or only the conversation of
-    the last request, where several conversations share a session as branches.
+    model's name. `summarizer` is a function, or a `Summarizer` that also says how it is asked; `recall` is a mode, or a
+    `Recall` that also says what may be opened.
 
     The clock is read only here; give `clock` to replay or to test.
     """
@@ -86,24 +93,23 @@ class Context:
         durable: bool = True,
         wire: str | None = None,
         marks: bool = False,
-        summarizer: SummarizeFunction | None = None,
-        summarizer_model: str = "",
-        summarizer_timeout: float = TIMEOUT,
-        background: bool = False,
+        summarizer: SummarizeFunction | Summarizer | None = None,
         workspace: str | os.PathLike[str] | None = None,
         live: Mapping[str, NoteSource] | None = None,
-        recall: RecallBy = "path",
-        scope: RecallScope = "session",
+        recall: RecallBy | Recall = "path",
         hooks: Hooks | None = None,
         on_event: Listener | None = None,
         clock: Callable[[], float] = time.time,
+        **unknown: object,
     ) -> None:
+        refuse_unknown(unknown)
         check_settings(model=model, store=store, session=session, project=project, summarizer=summarizer)
-        check_settings(
-            workspace=workspace, live=live, recall=recall, scope=scope, hooks=hooks, on_event=on_event, clock=clock
-        )
+        check_settings(workspace=workspace, live=live, recall=recall, hooks=hooks, on_event=on_event, clock=clock)
+        if summarizer is not None and not isinstance(summarizer, Summarizer):
+            summarizer = Summarizer(summarizer)
+        recall = recall if isinstance(recall, Recall) else Recall(recall)
         self._clock = check_clock(clock)
-        self._background = background and summarizer is not None
+        self._background = summarizer is not None and summarizer.background
         self._store, self._project = _open_store(store, durable), project
         self._log = _open_log(self._store, session, project=project, now=self._clock())
         settings = SessionSettings(
@@ -116,16 +122,20 @@ class Context:
         )
         coordinator = CompactionCoordinator(
             can_summarize=summarizer is not None,
-            model=summarizer_model,
+            model=summarizer.model if summarizer else "",
             can_read_live=workspace is not None or bool(live),
-            recall_mode=recall,
+            recall_mode=recall.by,
             hooks=hooks or Hooks(),
         )
         self._session = open_session(settings, self._log, on_event=on_event, compaction=coordinator)
         sources = _live_reader(workspace, live or {}, self._session.settings.policy.estimator.text)
-        self._answer_sources = AnswerSources(summarizer=summarizer, live=sources, timeout=summarizer_timeout)
+        self._answer_sources = AnswerSources(
+            summarizer=summarizer.ask if summarizer else None,
+            live=sources,
+            timeout=summarizer.timeout if summarizer else TIMEOUT,
+        )
         self._recall = RecallSearch(log=self._log, store=self._store, project=project)
-        self._scope = scope
+        self._scope = recall.scope or "session"
         self._parent: Context | None = None
         self._background_questions: BackgroundQuestions | None = None
         self._last: Prepared | None = None

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Literal, TypeGuard, get_args
 
+from ebbtide.compaction.answer_sources import Summarizer
 from ebbtide.compaction.manual import Hooks
 from ebbtide.core.errors import BadConfig
 
 RecallBy = Literal["path", "tool", "off"]
 RecallScope = Literal["session", "conversation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """How removed text is read back."""
+
+    by: RecallBy = "path"
+    """By `path` stubs and summaries name files, by `tool` the model is given tools; `off` names neither."""
+    scope: RecallScope | None = field(default=None, kw_only=True)
+    """What may be opened: all that the `session` recorded, which is the default, or only the `conversation` of the last
+    request. `wrap` uses `conversation` for sessions that have no name, since several conversations may share one."""
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (("by", self.by, RecallBy), ("scope", self.scope, RecallScope)):
+            if value is not None and value not in get_args(allowed):
+                raise _wrong_type(name, f"one of {', '.join(map(repr, get_args(allowed)))}", value)
+
+
+_MOVED = {
+    "summarizer_model": "summarizer=ebbtide.Summarizer(ask, model=...)",
+    "summarizer_timeout": "summarizer=ebbtide.Summarizer(ask, timeout=...)",
+    "background": "summarizer=ebbtide.Summarizer(ask, background=True)",
+    "scope": "recall=ebbtide.Recall(scope=...)",
+}
+"""Arguments of `Context` until 0.1, and what replaces them."""
 _YEAR_10000 = 253_402_300_800
 """Where dates of four digits end."""
 
@@ -42,6 +69,21 @@ def check_clock(clock: Callable[[], object]) -> Callable[[], float]:
         return float(now)
 
     return read
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """Raise if there are arguments that `Context` does not have."""
+    names = list(names)
+    refuse_moved(names)
+    if names:
+        raise TypeError(f"Context() got an unexpected keyword argument {names[0]!r}")
+
+
+def refuse_moved(names: Iterable[str]) -> None:
+    """Raise if an argument of an earlier version is among these, and say what replaces it."""
+    for name in names:
+        if name in _MOVED:
+            raise BadConfig(f"the argument {name!r} has moved: write {_MOVED[name]}")
 
 
 def check_settings(**given: object) -> None:
@@ -76,16 +118,15 @@ _EXPECTED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "session": ("a name, as in 'nightly'", _text),
     "project": ("a name or a path as text", _text),
     "store": ("a directory, a store, or None for memory", lambda value: _path(value) or hasattr(value, "open")),
-    "summarizer": ("a function that is given a request and returns an answer, or None", _callable),
+    "summarizer": (
+        "a function that is given a request and returns an answer, an ebbtide.Summarizer, or None",
+        lambda value: _callable(value.ask if isinstance(value, Summarizer) else value),
+    ),
     "workspace": ("a directory, or None", _path),
     "live": ("a dict from a name to a function, or None", lambda value: value is None or isinstance(value, Mapping)),
     "recall": (
-        f"one of {', '.join(map(repr, get_args(RecallBy)))}",
-        lambda value: isinstance(value, str) and value in get_args(RecallBy),
-    ),
-    "scope": (
-        f"one of {', '.join(map(repr, get_args(RecallScope)))}",
-        lambda value: isinstance(value, str) and value in get_args(RecallScope),
+        f"one of {', '.join(map(repr, get_args(RecallBy)))}, or an ebbtide.Recall",
+        lambda value: isinstance(value, Recall) or (isinstance(value, str) and value in get_args(RecallBy)),
     ),
     "hooks": ("ebbtide.Hooks, or None", lambda value: value is None or isinstance(value, Hooks)),
     "on_event": ("a function that is given an event, or None", _callable),

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 import ebbtide
+from ebbtide import Summarizer
 from fronts.sdk.agents import SYNC, Talk, script
 from fronts.sdk.clients import WINDOW, client
 from fronts.sdk.test_entry_points import CHAT, LONG, MESSAGES, RESPONSES
@@ -218,7 +219,7 @@ async def test_a_summarizer_that_uses_the_wrapped_client_does_not_wait_for_itsel
         body = words("anthropic", 105)
         chosen = asums if is_async else sums
         wrapped = ebbtide.wrap(
-            client("anthropic", upstream, is_async=is_async), window=62_000, summarizer=chosen, summarizer_timeout=120
+            client("anthropic", upstream, is_async=is_async), window=62_000, summarizer=Summarizer(chosen, timeout=120)
         )
         answer = await wrapped.messages.create(**body) if is_async else wrapped.messages.create(**body)
         if is_async:

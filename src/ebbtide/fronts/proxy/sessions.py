@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple
 
-from ebbtide.compaction.answer_sources import TIMEOUT
 from ebbtide.core.errors import StoreError
 from ebbtide.core.types import Edit
 from ebbtide.fronts.proxy.identity import Identity, IncomingRequest
@@ -20,7 +19,7 @@ from ebbtide.fronts.proxy.meters import Tally
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.policy import Policy
 from ebbtide.recall.handles import continues_conversation
-from ebbtide.runtime import Context
+from ebbtide.runtime import Context, Recall, Summarizer
 from ebbtide.runtime.context import Ready
 from ebbtide.runtime.report import Event
 from ebbtide.state.binding_records import upgrade_log
@@ -105,7 +104,6 @@ class ProxySession:
     def open_context(self, model: str, recall_mode: RecallMode) -> Context:
         """Return the engine, which serves all models of the session. Reads the disk."""
         if self.context is None:
-            source = self.summary_source
             self.context = Context(
                 model=model,
                 window=self.window_for,
@@ -114,16 +112,18 @@ class ProxySession:
                 session=self.identity.session,
                 project=self.identity.project,
                 wire=self.wire,
-                recall=recall_mode,
-                scope="conversation",
-                summarizer=partial(source.ask, self) if source else None,
-                summarizer_model=source.model if source else "",
-                summarizer_timeout=source.limit if source else TIMEOUT,
-                background=True,
+                recall=Recall(recall_mode, scope="conversation"),
+                summarizer=self._summarizer(),
                 on_event=self._forward_event,
             )
         self.model, self.window = model, self.window_for(model)
         return self.context
+
+    def _summarizer(self) -> Summarizer | None:
+        source = self.summary_source
+        if source is None:
+            return None
+        return Summarizer(partial(source.ask, self), model=source.model, timeout=source.limit, background=True)
 
     def read_edits(self) -> tuple[Edit, ...]:
         """Read the edits from the log, with those of other processes; if it cannot be read, return the ones known here.

@@ -185,11 +185,13 @@ class CallGate:
 
     def _open_session(self, name: str, call: ModelCall, is_named: bool) -> SdkSession:
         session = SdkSession(name=name, is_named=is_named, call=call)
-        options: dict[str, object] = {"session": name, "wire": call.wire, "model": str(call.body.get("model") or "")}
-        options["scope"] = "session" if is_named else "conversation"
-        if self._ask is not None:
-            options["summarizer"] = _summarizer(self._ask, session)
-        session.context = self._new_context(**options)
+        session.context = self._new_context(
+            session=name,
+            wire=call.wire,
+            model=str(call.body.get("model") or ""),
+            scope="session" if is_named else "conversation",
+            ask=self._ask and _summarizer(self._ask, session),
+        )
         return session
 
     def _gated_call(self, session: SdkSession, call: ModelCall, ready: Ready) -> GatedCall:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar, cast
 
-from ebbtide.compaction.answer_sources import SummarizeFunction
+from ebbtide.compaction.answer_sources import SummarizeFunction, Summarizer
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.sdk.by_middleware import GateMiddleware, wrap_by_middleware
 from ebbtide.fronts.sdk.by_request import is_wrapped, wrap_by_request
@@ -15,7 +16,7 @@ from ebbtide.fronts.sdk.call_gate import AskModel, CallGate, OnReport
 from ebbtide.fronts.sdk.sessions import Body, ModelCall
 from ebbtide.policy import Policy, preset
 from ebbtide.runtime import Context
-from ebbtide.runtime.validation import check_settings
+from ebbtide.runtime.validation import Recall, RecallBy, RecallScope, check_settings, refuse_moved
 from ebbtide.store import open_store
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ def wrap(
     policy: str | Policy = "default",
     store: object = None,
     durable: bool = True,
-    summarizer: str | SummarizeFunction | None = None,
+    summarizer: str | SummarizeFunction | Summarizer | None = None,
     on_report: OnReport | None = None,
     **options: object,
 ) -> T:
@@ -52,11 +53,14 @@ def wrap(
     is_async = inspect.iscoroutinefunction(getattr(client, "request", None))
     store = open_store(store, durable=durable) if isinstance(store, str) or hasattr(store, "__fspath__") else store
     chosen_policy = preset(policy, model=str(options.get("model", ""))) if isinstance(policy, str) else policy
-    context_options = {**options, "policy": policy, "store": store}
-    if isinstance(summarizer, str):
-        context_options["summarizer_model"] = summarizer
+    asking: dict[str, object] = {}
+    if isinstance(summarizer, Summarizer):
+        asking = {"model": summarizer.model, "timeout": summarizer.timeout, "background": summarizer.background}
+        summarizer = summarizer.ask
+    elif isinstance(summarizer, str):
+        asking = {"model": summarizer}
     gate = CallGate(
-        partial(_new_context, _check_options(context_options)),
+        partial(_new_context, _check_options({**options, "policy": policy, "store": store}), asking),
         policy=chosen_policy,
         session=session,
         ask=_ask_model(cast(Client, client), summarizer, is_async=is_async),
@@ -82,18 +86,32 @@ def _check_client(client: object) -> str:
 def _check_options(options: Mapping[str, object]) -> Mapping[str, object]:
     """Raise for a wrong option now: at the first call nothing of ours may fail."""
     known = inspect.signature(Context).parameters
-    unknown = [name for name in options if name not in known or name == "wire"]  # the endpoint decides the wire
+    hidden = {"wire", "unknown"}  # the endpoint decides the wire
+    unknown = [name for name in options if name not in known or name in hidden]
     if unknown:
-        names = ", ".join(name for name in known if name != "wire")
+        refuse_moved(unknown)
+        names = ", ".join(name for name in known if name not in hidden)
         raise TypeError(f"wrap() got an unknown option {unknown[0]!r}; the options are {names}")
     check_settings(store=options["store"])
     cast(Callable[..., Context], Context)(**{**options, "store": None})  # raises for a wrong value
     return options
 
 
-def _new_context(options: Mapping[str, object], **call_options: object) -> Context:
+def _new_context(
+    options: Mapping[str, object],
+    asking: Mapping[str, object],
+    *,
+    scope: RecallScope,
+    ask: SummarizeFunction | None,
+    **call_options: object,
+) -> Context:
     """Open a context. The caller's options override those of the call."""
-    return cast(Callable[..., Context], Context)(**{**call_options, **options})
+    recall = options.get("recall", "path")
+    recall = recall if isinstance(recall, Recall) else Recall(cast(RecallBy, recall))
+    if ask is not None:
+        call_options["summarizer"] = cast(Callable[..., Summarizer], Summarizer)(ask, **asking)
+    call_options |= {**options, "recall": recall if recall.scope else replace(recall, scope=scope)}
+    return cast(Callable[..., Context], Context)(**call_options)
 
 
 def _ask_model(client: Client, summarizer: str | SummarizeFunction | None, *, is_async: bool) -> AskModel | None:
