@@ -17,18 +17,7 @@ from ebbtide.core.errors import EbbtideError
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.tool_calls import RECALL_TOOLS
 from ebbtide.core.types import Usage
-from ebbtide.fronts.chat.attachments import attach, changes, reminders
-from ebbtide.fronts.chat.events import (
-    AgentEvent,
-    QueuedMessage,
-    ReplyEnd,
-    RequestStart,
-    TextDelta,
-    ToolEnd,
-    ToolStart,
-    TurnFailure,
-    TurnInterrupt,
-)
+from ebbtide.fronts.chat import events
 from ebbtide.fronts.chat.permission import Mode, Permissions
 from ebbtide.fronts.chat.providers import (
     Body,
@@ -41,7 +30,11 @@ from ebbtide.fronts.chat.providers import (
     stream_until_stopped,
 )
 from ebbtide.fronts.chat.tools import Arguments, Tool, ToolError, ToolResult, ToolState
+from ebbtide.fronts.chat.tools.bash import report_ended_commands
+from ebbtide.fronts.chat.tools.files import list_changed_files
+from ebbtide.fronts.chat.tools.tasks import remind_of_todos
 from ebbtide.runtime.context import Context, Ready
+from ebbtide.workspace import gather_attachments
 
 MAX_REQUESTS = 250
 """In one turn. A turn that needs more is going in circles."""
@@ -67,13 +60,14 @@ class Agent:
     _announced_mode: Mode = "build"
     _partial_reply: str = ""
 
-    def run_turn(self, message: str = "") -> Iterator[AgentEvent]:
+    def run_turn(self, message: str = "") -> Iterator[events.AgentEvent]:
         """Run until the model calls no more tools. Without a message: continue an interrupted turn."""
         self.state.stop.clear()
         on_first_turn, self.on_first_turn = self.on_first_turn, None
         if on_first_turn is not None:
             on_first_turn()
-        attach(self.conversation, reminders(self.state))
+        # The model may have lost sight of its list.
+        self._attach_changes({"todo": remind_of_todos})
         self.conversation.inject("mode", mode_reminder(self._announced_mode, self.permissions.mode))
         self._announced_mode = self.permissions.mode
         self.conversation.user(message)
@@ -81,16 +75,16 @@ class Agent:
             yield from self._run_requests()
         except Interruption:
             self._note_interruption()
-            yield TurnInterrupt()
+            yield events.TurnInterrupt()
         except Exception as error:  # noqa: BLE001  # SDKs raise anything; the user sees it and can go on.
             self._note_interruption()
-            yield TurnFailure(error=error)
+            yield events.TurnFailure(error=error)
 
     def interrupt(self) -> None:
         """May be called from any thread."""
         self.state.stop.set()
 
-    def _run_requests(self) -> Iterator[AgentEvent]:
+    def _run_requests(self) -> Iterator[events.AgentEvent]:
         for _ in range(self.max_requests):
             reply = yield from self._send_request()
             for call in reply.calls:
@@ -100,14 +94,14 @@ class Agent:
             has_messages = yield from self._take_queued_messages(mid_run if reply.calls else str)
             if not reply.calls and not has_messages:
                 return
-            attach(self.conversation, changes(self.state))
+            self._attach_changes({})
         raise RuntimeError(
             f"stopped after {pluralize(self.max_requests, 'request')} in one turn; send a message to continue"
         )
 
-    def _send_request(self) -> Generator[AgentEvent, None, Reply]:
+    def _send_request(self) -> Generator[events.AgentEvent, None, Reply]:
         ready = self.context.prepare(self.provider.build_body(self.conversation.request()))
-        yield RequestStart(report=ready.report)
+        yield events.RequestStart(report=ready.report)
         for path in ready.report.forgotten:
             self.state.known_files.pop(str(self.state.resolve_path(Arguments(path=path))), None)
         try:
@@ -117,31 +111,31 @@ class Agent:
                 raise
             # Raises any other error again; after an overflow it returns the request compacted, so that it fits.
             ready = self.context.overflowed(error)
-            yield RequestStart(report=ready.report)
+            yield events.RequestStart(report=ready.report)
             response = yield from self._stream_reply(ready)
         ready.record(response)
         self.conversation.assistant(response)
         self._partial_reply = ""
         reply = self.provider.read(response)
         self.on_usage(reply.usage)
-        yield ReplyEnd(reply=reply)
+        yield events.ReplyEnd(reply=reply)
         return reply
 
-    def _stream_reply(self, ready: Ready) -> Generator[AgentEvent, None, Body]:
+    def _stream_reply(self, ready: Ready) -> Generator[events.AgentEvent, None, Body]:
         self._partial_reply = ""
         for piece in stream_until_stopped(partial(self.provider.stream, ready.body), self.state.stop):
             if isinstance(piece, FinalResponse):
                 return piece.response
             self._partial_reply += piece
-            yield TextDelta(text=piece)
+            yield events.TextDelta(text=piece)
         raise IncompleteReply
 
-    def _call_tool(self, call: ToolCall) -> Iterator[AgentEvent]:
-        yield ToolStart(call=call)
+    def _call_tool(self, call: ToolCall) -> Iterator[events.AgentEvent]:
+        yield events.ToolStart(call=call)
         result = ToolResult(text=NOT_RUN, is_error=True) if self.state.stop.is_set() else self._run_tool(call)
         self.on_result(call, result)
         self.conversation.tool_result(call.id, result.text, is_error=result.is_error)
-        yield ToolEnd(call=call, result=result)
+        yield events.ToolEnd(call=call, result=result)
 
     def _run_tool(self, call: ToolCall) -> ToolResult:
         """Run one call. Errors become results, which the model reads."""
@@ -166,7 +160,7 @@ class Agent:
         except Exception as error:  # noqa: BLE001  # A call without a result would end the conversation.
             return ToolResult(text=f"{call.name} failed: {type(error).__name__}: {error}", is_error=True)
 
-    def _take_queued_messages(self, frame: Callable[[str], str]) -> Generator[AgentEvent, None, bool]:
+    def _take_queued_messages(self, frame: Callable[[str], str]) -> Generator[events.AgentEvent, None, bool]:
         """Add the messages that the user sent meanwhile to the next request. Return whether there were any."""
         has_messages = False
         while True:
@@ -175,8 +169,14 @@ class Agent:
             except queue.Empty:
                 return has_messages
             self.conversation.user(frame(message))
-            yield QueuedMessage(text=message)
+            yield events.QueuedMessage(text=message)
             has_messages = True
+
+    def _attach_changes(self, more: Mapping[str, Callable[[ToolState], str]]) -> None:
+        """Tell the model what changed since its last request, each change once (R085)."""
+        sources = {"changed-files": list_changed_files, "background": report_ended_commands, **more}
+        for source, text in gather_attachments({name: partial(read, self.state) for name, read in sources.items()}):
+            self.conversation.inject(source, text)
 
     def _note_interruption(self) -> None:
         """Tell the model that its last reply is incomplete."""
@@ -186,14 +186,14 @@ class Agent:
         self._partial_reply = ""
 
 
-def final_reply(events: Iterator[AgentEvent]) -> str:
+def final_reply(turn: Iterator[events.AgentEvent]) -> str:
     """Run a turn and return the text of its last reply. Raises the error of a failed turn."""
     text = ""
-    for event in events:
-        if isinstance(event, ReplyEnd):
+    for event in turn:
+        if isinstance(event, events.ReplyEnd):
             text = event.reply.text
-        elif isinstance(event, TurnFailure):
+        elif isinstance(event, events.TurnFailure):
             raise event.error
-        elif isinstance(event, TurnInterrupt):
+        elif isinstance(event, events.TurnInterrupt):
             raise Interruption
     return text

@@ -20,22 +20,11 @@ from ebbtide.core.errors import EbbtideError
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Usage
 from ebbtide.display import make_visible, one_line
-from ebbtide.fronts.chat import render
+from ebbtide.fronts.chat import events, render
 from ebbtide.fronts.chat.chat_records import last_exchange
 from ebbtide.fronts.chat.commands import ExitChat, is_read_only, run_command
 from ebbtide.fronts.chat.context_usage import measure_window
 from ebbtide.fronts.chat.error_messages import explain_error
-from ebbtide.fronts.chat.events import (
-    AgentEvent,
-    QueuedMessage,
-    ReplyEnd,
-    RequestStart,
-    TextDelta,
-    ToolEnd,
-    ToolStart,
-    TurnFailure,
-    TurnInterrupt,
-)
 from ebbtide.fronts.chat.input_line import InputLine
 from ebbtide.fronts.chat.permission import PermissionAnswer, PermissionQuestion
 from ebbtide.fronts.chat.session import Chat, Setup, open_chat
@@ -66,26 +55,26 @@ class EventPrinter:
         if chat.is_waiting:
             self.notice("The last turn is not finished. Press Enter to continue it.", "cyan")
 
-    def show_event(self, event: AgentEvent) -> None:
-        if not isinstance(event, TextDelta | QueuedMessage | ToolEnd | RequestStart):
+    def show_event(self, event: events.AgentEvent) -> None:
+        if not isinstance(event, events.TextDelta | events.QueuedMessage | events.ToolEnd | events.RequestStart):
             self.flush()
         match event:
-            case RequestStart():
+            case events.RequestStart():
                 self._input.set_activity("Thinking...")
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 self._add_text(text)
-            case ReplyEnd(reply=reply) if reply.is_truncated:
+            case events.ReplyEnd(reply=reply) if reply.is_truncated:
                 self.notice("The reply was cut off at the output limit.")
-            case ToolStart(call=call):
+            case events.ToolStart(call=call):
                 self.show(render.tool_call(call))
                 self._input.set_activity(f"{call.name}...")
-            case ToolEnd(call=call, result=result):
+            case events.ToolEnd(call=call, result=result):
                 self.show(render.tool_result(result, call.name))
-            case QueuedMessage(text=text):
+            case events.QueuedMessage(text=text):
                 self.show(render.user_message(text))
-            case TurnInterrupt():
+            case events.TurnInterrupt():
                 self.notice("Interrupted. Type what to do instead, or press Enter to continue.")
-            case TurnFailure(error=error):
+            case events.TurnFailure(error=error):
                 self.notice(f"{explain_error(error)}. Press Enter to try again.", "red")
 
     def show_engine_event(self, event: EngineEvent) -> None:
@@ -203,11 +192,11 @@ class Screen:
         self._can_continue = False
         for event in self.chat.agent.run_turn(message):
             self._printer.show_event(event)
-            if isinstance(event, RequestStart):
+            if isinstance(event, events.RequestStart):
                 self._context_left, self._window = event.report.context_left, self.chat.agent.context.window
-            if isinstance(event, ReplyEnd) and event.reply.usage.total:
+            if isinstance(event, events.ReplyEnd) and event.reply.usage.total:
                 self.last_usage = event.reply.usage
-            self._can_continue = isinstance(event, TurnInterrupt | TurnFailure)
+            self._can_continue = isinstance(event, events.TurnInterrupt | events.TurnFailure)
         self._printer.flush()
 
     # --- from the keyboard -------------------------------------------------------------------------------------------

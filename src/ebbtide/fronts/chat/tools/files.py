@@ -13,6 +13,7 @@ from typing import BinaryIO
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.fronts.chat.tools.tool import Arguments, Tool, ToolError, ToolResult, ToolState, path_action
+from ebbtide.workspace import changed_files
 
 MAX_BYTES = 256 * 1024
 """A larger file is read in ranges (R119)."""
@@ -206,3 +207,17 @@ edit = Tool(
     action=path_action("edit", "write"),
     run=_edit,
 )
+
+
+# --- changes by others ---------------------------------------------------------------------------------------------
+
+
+def list_changed_files(state: ToolState) -> str:
+    """List the files that changed on disk since the model read or wrote them. Each change is listed once (R086)."""
+    new = changed_files(state.known_files).items() - state.reported_changes.items()
+    if not new:
+        return ""
+    state.reported_changes.update(new)
+    lines = [f"- {state.display_path(Path(path))}{' (deleted)' if at is None else ''}" for path, at in sorted(new)]
+    files = "\n".join(lines)
+    return f"These files changed on disk after you last saw them. Read them again before you rely on them:\n{files}"

@@ -27,6 +27,12 @@ def format_todos(todos: Sequence[Mapping[str, str]]) -> str:
     return "\n".join(f"{_MARKS[todo['status']]} {todo['content']}" for todo in todos)
 
 
+def remind_of_todos(state: ToolState) -> str:
+    if all(todo["status"] == "completed" for todo in state.todos):
+        return ""
+    return f"Your list as it stands; bring it up to date as you go on:\n{format_todos(state.todos)}"
+
+
 todo = Tool(
     name="todo",
     description="Keep a list of the steps of a larger task. Send the whole list each time; one entry is in_progress.",
