@@ -12,7 +12,7 @@ from threading import Lock
 
 from ebbtide.core.cache.prefix import common_prefix_length
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.records import float_in, int_in
+from ebbtide.core.records import float_in, int_in, list_in
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.tokens.estimator import Estimator
 from ebbtide.core.types import Edit, Item, SentRequest, Usage
@@ -153,14 +153,9 @@ class History:
             if turns
             else [str(record["uuid"]) for record in messages_on_branch(all_records)]
         )
-        request_reader = (
-            _RequestReader(messages, state)
-            if self._request_reader is None
-            else self._request_reader.extend(messages, state)
-        )
         return replace(
             self, state=state, turns=turns, messages=messages, newest=tuple(newest), records=all_records,
-            _placed_batches=placed_batches, _request_reader=request_reader,
+            _placed_batches=placed_batches, _request_reader=_extend_reader(self._request_reader, messages, state),
         )  # fmt: skip
 
     @cached_property
@@ -246,25 +241,17 @@ class RequestWalk:
     def visit_new(self, history: History) -> Iterator[tuple[HistoryRequest, Request, View]]:
         """Yield the requests not visited yet. Each view extends the one before it."""
         messages, state = history.messages, history.state
-        self._request_reader = (
-            _RequestReader(messages, state)
-            if self._request_reader is None
-            else self._request_reader.extend(messages, state)
-        )
+        self._request_reader = _extend_reader(self._request_reader, messages, state)
         for turn in history.turns[self._turns :]:
-            request, last_basis, self._view_basis = (
-                self._request_reader(turn),
-                self._view_basis,
-                (turn.undone, turn.wire),
-            )
+            request, last_basis = self._request_reader(turn), self._view_basis
+            self._view_basis = turn.undone, turn.wire
             batches = state.batches[self._batches : self._batches + len(turn.planned)]
             if self._view_basis != last_basis:
                 self._view = View.of(request.items, history.edits_in_force(turn))
             else:
                 edits = [edit for batch in batches if batch.id not in turn.undone for edit in batch.edits]
-                bound_edits = [
-                    edit for edit in edits if edit.binding is not None
-                ]  # an edit without a binding has no effect
+                # An edit without a binding has no effect.
+                bound_edits = [edit for edit in edits if edit.binding is not None]
                 view = self._view.extend_from(request.unchanged_items, request.items)
                 self._view = view.apply(bound_edits) if bound_edits else view
             self._turns, self._batches = turn.number, self._batches + len(batches)
@@ -287,14 +274,14 @@ def _read_turns(history: History, records: Sequence[Record]) -> tuple[tuple[Hist
             number=state.turns,
             at=sent.at,
             model=sent.model,
-            wire=_supported_wire(str(record.get("wire"))),
+            wire=wire if (wire := str(record.get("wire"))) in WIRES else DEFAULT_WIRE,
             path=state.messages,
             planned=tuple(batch.id for batch in planned),
             undone=frozenset(state.undone),
             marked=bool(sent.breakpoints),
             ttl=sent.ttl,
-            overhead=_pair(record.get("overhead")),
-            max_output=_int_or_zero(record.get("max_output")),
+            overhead=_overhead(record),
+            max_output=int_in(record, "max_output"),
             usage=None,
             sent=sent,
         )
@@ -397,6 +384,12 @@ class _RequestReader:
         return messages
 
 
+def _extend_reader(
+    reader: _RequestReader | None, messages: Mapping[str, object], state: SessionState
+) -> _RequestReader:
+    return _RequestReader(messages, state) if reader is None else reader.extend(messages, state)
+
+
 def _path_with_reply(path: Sequence[str], records: Sequence[Record]) -> list[str]:
     """Return the messages of a request and, if these records have it, the reply."""
     extended = list(path)
@@ -412,14 +405,8 @@ def _estimator_of(state: SessionState) -> Estimator:
     return policy.estimator
 
 
-def _supported_wire(wire: str) -> str:
-    return wire if wire in WIRES else DEFAULT_WIRE
-
-
-def _pair(value: object) -> tuple[int, int]:
-    pair = value if isinstance(value, list) and len(value) == 2 else (0, 0)
-    return _int_or_zero(pair[0]), _int_or_zero(pair[1])
-
-
-def _int_or_zero(value: object) -> int:
-    return value if isinstance(value, int) else 0
+def _overhead(record: Record) -> tuple[int, int]:
+    match list_in(record, "overhead"):
+        case [int(system), int(tools)]:
+            return system, tools
+    return 0, 0

@@ -113,8 +113,11 @@ class RecallSearch:
         if across and scope is not None:
             raise BadRequest("this session tells conversations apart by how they begin: only this one can be searched")
         logs = self._open_logs(across)
-        scoped_items = self._items_in(scope) if scope is not None else {}
-        handles = None if scope is None else {*scoped_items, *scope.blobs}
+        scoped_items, handles = dict[str, IndexEntry](), None
+        if scope is not None:
+            with self._lock:
+                scoped_items = self._records_for(self.log.session).items_in(scope)
+            handles = {*scoped_items, *scope.blobs}
 
         def search_in(index: SearchIndex) -> list[Hit]:
             if across and index.indexed_sessions(self.project) - set(logs):
@@ -166,22 +169,17 @@ class RecallSearch:
 
     def _records_for(self, name: str) -> SessionRecords:
         if name not in self._records:
-            log = self._open_logs(across=name != self.log.session).get(name) or self._raise_unknown_session(name)
+            log = self._open_logs(across=name != self.log.session).get(name)
+            if log is None:
+                raise BadRequest(f"{name[:80]!r} is no session of this project")
             self._records[name] = SessionRecords(log)
         return self._records[name]
 
-    def _items_in(self, scope: Scope) -> dict[str, IndexEntry]:
-        with self._lock:
-            return self._records_for(self.log.session).items_in(scope)
-
-    def _raise_unknown_session(self, name: str) -> LogReader:
-        raise BadRequest(f"{name[:80]!r} is no session of this project")
-
     def _open_logs(self, across: bool) -> dict[str, LogReader]:
         logs: dict[str, LogReader] = {}
-        for info in self.store.list_sessions() if across and self.store else ():
-            if info.project == self.project and info.session != self.log.session:
-                logs[info.session] = self.store.peek(info.session, project=self.project) if self.store else self.log
+        if across and self.store is not None:
+            sessions = [info.session for info in self.store.list_sessions() if info.project == self.project]
+            logs = {session: self.store.peek(session, project=self.project) for session in sessions}
         return {**logs, self.log.session: self.log}
 
     def _with_index(self, action: Callable[[SearchIndex], T]) -> T:

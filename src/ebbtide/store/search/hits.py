@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ebbtide.store.search.tables import EntryRow
 from ebbtide.store.search.words import Query, Term
 
 _NEWEST_BONUS = 0.3
@@ -25,13 +26,7 @@ _EXCERPT_TERMS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    id: int
-    place: int
-    """Higher for what was recorded later."""
-    kind: str
-    digest: str
-    path: str
-    text: str
+    row: EntryRow
     score: float
     """Higher is better, among candidates of one stage."""
     stage: int
@@ -53,19 +48,19 @@ class Excerpt:
 def rank(candidates: Iterable[Candidate], query: Query) -> list[list[Candidate]]:
     """Group equal texts, the newest of each first, and return the best group first."""
     groups: dict[str, list[Candidate]] = {}
-    for candidate in sorted(candidates, key=lambda candidate: -candidate.place):
-        groups.setdefault(candidate.digest, []).append(candidate)
-    newest = max((group[0].place for group in groups.values()), default=1)
+    for candidate in sorted(candidates, key=lambda candidate: -candidate.row.place):
+        groups.setdefault(candidate.row.entry.digest, []).append(candidate)
+    newest = max((group[0].row.place for group in groups.values()), default=1)
     names = [term.written for term in query.terms] if len(query.terms) <= _EXACT_TERMS else []
 
     def key(group: list[Candidate]) -> tuple[int, bool, int, float, int]:
-        first = group[0]
-        exact = sum(_has_name(first.path, name) or _has_name(first.text, name) for name in names)
-        weight = _KIND_WEIGHTS.get(first.kind, 1.0) * (1 + _NEWEST_BONUS * first.place / newest)
+        first, place, entry = group[0], group[0].row.place, group[0].row.entry
+        exact = sum(_has_name(entry.path, name) or _has_name(entry.text, name) for name in names)
+        weight = _KIND_WEIGHTS.get(entry.kind, 1.0) * (1 + _NEWEST_BONUS * place / newest)
         if first.terms:
-            text = first.text.lower()
+            text = entry.text.lower()
             weight *= sum(term.written.lower() in text for term in first.terms)
-        return first.stage, query.text not in first.text, -exact, -first.score * weight, -first.place
+        return first.stage, query.text not in entry.text, -exact, -first.score * weight, -place
 
     return sorted(groups.values(), key=key)
 

@@ -16,18 +16,9 @@ from dataclasses import dataclass, field
 
 from ebbtide.store.directory.safe_fs import FOLDER, NEW, FileSystem
 from ebbtide.store.log_lines import Position
+from ebbtide.store.search import tables
 from ebbtide.store.search.query import Embeddings, search
-from ebbtide.store.search.tables import (
-    INDEX_VERSION,
-    IndexedSession,
-    IndexHit,
-    ReadBatch,
-    add_session,
-    create_tables,
-    find_scope,
-    find_session,
-    insert_batch,
-)
+from ebbtide.store.search.tables import IndexHit, ReadBatch
 from ebbtide.store.search.words import Query
 
 _WAIT_MS = 250  # for another process's commit; after that a search in memory is faster
@@ -56,15 +47,15 @@ class SearchIndex:
     def indexed_position(self, project: str, session: str) -> Position:
         """Return how far the session's log is indexed."""
         with self._open() as db:
-            return find_session(db, project, session)[1]
+            return tables.find_session(db, project, session)[1]
 
     def add(self, project: str, session: str, read_batch: ReadBatch) -> None:
         """Add everything that `read_batch` returns, or nothing. Several processes add each record once."""
         with self._open() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
-                session_id, position, scope = add_session(db, project, session)
-                insert_batch(db, session_id, scope, read_batch(position, IndexedSession(db, session_id)))
+                session_id, position, scope = tables.add_session(db, project, session)
+                tables.insert_batch(db, session_id, scope, read_batch(position, tables.IndexedSession(db, session_id)))
             except BaseException:
                 with suppress(sqlite3.Error):
                     db.execute("ROLLBACK")
@@ -78,14 +69,14 @@ class SearchIndex:
         if not query.terms:
             return []
         with self._open() as db:
-            scope = find_scope(db, project, session, handles)
+            scope = tables.find_scope(db, project, session, handles)
             return search(db, query, scope, limit, self.embeddings) if scope else []
 
     def handles_starting_with(self, project: str, session: str, prefix: str) -> list[str]:
         with self._open() as db:
             rows = db.execute(
                 "SELECT handle FROM entry WHERE session = ? AND handle >= ? AND handle < ? LIMIT 9",
-                (find_session(db, project, session)[0], prefix, prefix + "\uffff"),
+                (tables.find_session(db, project, session)[0], prefix, prefix + "\uffff"),
             )
             return [str(row[0]) for row in rows]
 
@@ -176,12 +167,12 @@ def _set_up(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA journal_mode = DELETE")
     db.execute("PRAGMA synchronous = NORMAL")
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version not in (0, INDEX_VERSION):
+    if version not in (0, tables.INDEX_VERSION):
         error = sqlite3.DatabaseError("of another version")
         error.sqlite_errorcode = sqlite3.SQLITE_SCHEMA
         raise error
     if not version:
-        create_tables(db)
+        tables.create_tables(db)
     db.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab('main', 'words', 'row')")
 
 

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from ebbtide.store.search.hits import Candidate, rank
-from ebbtide.store.search.tables import SELECT_ENTRY, IndexHit, Scope, entry_from_row, storable
+from ebbtide.store.search.tables import IndexHit, Scope, read_entry, storable
 from ebbtide.store.search.words import Query, Term, trigrams
 
 _CANDIDATES = 20  # of each stage, whose texts are read: four for each of the five that are shown
@@ -80,28 +80,19 @@ def search(
         scores = _similar_meaning(db, embeddings, query.text, scope)
         seen |= {id: _candidate(db, id, score, _MEANING_STAGE, ()) for id, score in scores if id not in seen}
         groups = rank(seen.values(), query)
-    return [_hit(db, group, query) for group in groups[:limit]]
+    return [_hit(group, query) for group in groups[:limit]]
 
 
 def _candidate(db: sqlite3.Connection, id: int, score: float, stage: int, terms: Sequence[Term]) -> Candidate:
-    row = db.execute("SELECT place, kind, digest, path, text FROM entry WHERE id = ?", (id,)).fetchone()
-    place, kind, digest, path, text = row
-    return Candidate(
-        id=id, place=place, kind=kind, digest=digest, path=path, text=text.decode("utf-8", "surrogatepass"),
-        score=score, stage=stage, terms=terms,
-    )  # fmt: skip
+    row = read_entry(db, "e.id = ?", (id,))
+    assert row is not None, "no entry is ever removed from an index"
+    return Candidate(row=row, score=score, stage=stage, terms=terms)
 
 
-def _hit(db: sqlite3.Connection, group: Sequence[Candidate], query: Query) -> IndexHit:
+def _hit(group: Sequence[Candidate], query: Query) -> IndexHit:
     best = group[0]
-    row = db.execute(f"{SELECT_ENTRY} WHERE e.id = ?", (best.id,)).fetchone()
-    return IndexHit(
-        session=str(row[0]),
-        entry=entry_from_row(row[1:]),
-        stage=best.stage,
-        terms=tuple(best.terms or query.terms),
-        copies=len(group),
-    )
+    terms = tuple(best.terms or query.terms)
+    return IndexHit(session=best.row.session, entry=best.row.entry, stage=best.stage, terms=terms, copies=len(group))
 
 
 def _side_by_side(search: _Search) -> Scores:
@@ -146,7 +137,7 @@ def _within_words(search: _Search) -> Scores:
     )
     scores: Scores = []
     for id in islice((id for (id,) in rows if id in search.scope and id not in search.seen), _MAX_READ):
-        text = _candidate(search.db, id, 0.0, 0, ()).text.lower()
+        text = _candidate(search.db, id, 0.0, 0, ()).row.entry.text.lower()
         if all(part in text for part in parts):
             # There is no measure of relevance here, so a shorter text counts more.
             scores.append((id, 1 / (1 + len(text) / 1000)))

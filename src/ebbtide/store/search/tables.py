@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ebbtide.store.log_lines import Position
 from ebbtide.store.search.words import Term, split_words
@@ -34,9 +35,9 @@ CREATE VIRTUAL TABLE grams USING fts5(body, content='', detail=none, tokenize='t
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One block or blob of a session, to be found again."""
+    """One block or blob of a session, to be found again. Up to `blob` in the order of `_SELECT_ENTRY`."""
 
     handle: str
     """The content part of an item's id, or a blob's name: unique in its session."""
@@ -101,11 +102,9 @@ class IndexedSession:
         self._db, self._session = db, session
 
     def find_call(self, call_id: str) -> IndexEntry | None:
-        row = self._db.execute(
-            f"{SELECT_ENTRY} WHERE e.session = ? AND call_id = ? AND kind = 'call' ORDER BY e.id DESC",
-            (self._session, storable(call_id)),
-        ).fetchone()
-        return entry_from_row(row[1:]) if row else None
+        condition = "e.session = ? AND call_id = ? AND kind = 'call' ORDER BY e.id DESC"
+        row = read_entry(self._db, condition, (self._session, storable(call_id)))
+        return row.entry if row else None
 
     def message_number(self, uuid: str) -> int | None:
         row = self._db.execute(
@@ -114,11 +113,10 @@ class IndexedSession:
         return int(row[0]) if row else None
 
 
-SELECT_ENTRY = (
-    "SELECT s.name, handle, text, digest, message, role, kind, e.name, path, call_id, blob "
+_SELECT_ENTRY = (
+    "SELECT place, s.name, handle, text, digest, message, role, kind, e.name, path, call_id, blob "
     "FROM entry e JOIN session s ON s.id = e.session"
 )
-"""Selects the session's name, and what `entry_from_row` needs."""
 ReadBatch = Callable[[Position, IndexedSession], IndexBatch]
 """Reads a log from a position to its end."""
 
@@ -210,22 +208,21 @@ def _insert_entry(db: sqlite3.Connection, session: int, scope: str, entry: Index
     db.execute("INSERT INTO grams (rowid, body) VALUES (?, ?)", (row_id, storable(body)))
 
 
-def entry_from_row(row: Sequence[object]) -> IndexEntry:
-    """Build an entry from a row of `SELECT_ENTRY`, without the session's name."""
-    handle, text, digest, message, role, kind, name, path, call_id, blob = row
-    assert isinstance(text, bytes)
-    return IndexEntry(
-        handle=str(handle),
-        text=text.decode("utf-8", "surrogatepass"),
-        digest=str(digest),
-        message=int(str(message)),
-        role=str(role),
-        kind=str(kind),
-        name=str(name),
-        path=str(path),
-        call_id=str(call_id),
-        blob=str(blob),
-    )
+class EntryRow(NamedTuple):
+    place: int
+    """Higher for what was recorded later."""
+    session: str
+    """The name of its session."""
+    entry: IndexEntry
+
+
+def read_entry(db: sqlite3.Connection, condition: str, parameters: Sequence[object]) -> EntryRow | None:
+    """Return the first entry that meets the condition."""
+    row = db.execute(f"{_SELECT_ENTRY} WHERE {condition}", parameters).fetchone()
+    if row is None:
+        return None
+    place, session, handle, text, *rest = row
+    return EntryRow(place, session, IndexEntry(handle, text.decode("utf-8", "surrogatepass"), *rest))
 
 
 def storable(text: str) -> str:
