@@ -46,15 +46,13 @@ class Stage:
         )
         told = {
             "provider": make_provider(self.provider, MODELS[self.provider], url, access),
-            "settings": Settings(model=MODELS[self.provider]),
+            "settings": Settings(model=MODELS[self.provider], window=self.window),
             "access": access,
             "store": open_store(self.folder / "store", durable=False),
-            "root": self.root,
             "project": str(self.root),
             "rules": Rules(root=self.root),
             "ask": self._ask,
             "on_event": self.events.append,
-            "window": self.window,
         }
         return Setup(**{**told, **changes})
 

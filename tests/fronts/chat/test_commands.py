@@ -1,7 +1,7 @@
 """Slash commands on a real session: each does one thing, and says what came of it."""
 
 import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from rich.console import Console
@@ -11,7 +11,7 @@ from ebbtide.fronts.chat.chat_records import last_exchange
 from ebbtide.fronts.chat.commands import COMMANDS, ExitChat, is_read_only, run_command
 from ebbtide.fronts.chat.events import ReplyEnd
 from ebbtide.fronts.chat.providers import make_provider
-from ebbtide.fronts.chat.session import Chat, Setup, open_chat, with_provider
+from ebbtide.fronts.chat.session import Chat, Setup, open_chat
 from fronts.chat.stage import Stage
 from upstream.script import Say, Use
 from upstream.server import Upstream
@@ -40,7 +40,7 @@ class ChatRunner:
         self.chat = open_chat(setup, session)
 
     def setup_for_model(self, model: str) -> Setup:
-        return with_provider(self.chat.setup, make_provider("anthropic", model, self.url, self.chat.setup.access))
+        return replace(self.chat.setup, provider=make_provider("anthropic", model, self.url, self.chat.setup.access))
 
     def say(self, words: str) -> str:
         """What a turn or a command shows."""

@@ -21,7 +21,7 @@ from ebbtide.fronts.chat.permission import Rules
 from ebbtide.fronts.chat.prompts import SMALL_MODEL_PROMPT
 from ebbtide.fronts.chat.providers import MISSING_EXTRA, make_provider
 from ebbtide.fronts.chat.script import deny_permission, run_script
-from ebbtide.fronts.chat.session import Setup, find_session, new_session_id, open_chat, with_provider
+from ebbtide.fronts.chat.session import Setup, find_session, new_session_id, open_chat
 from ebbtide.fronts.chat.tools import TOOLS
 from ebbtide.fronts.chat.trust import ask_trust, read_trust, remember_trust
 from ebbtide.policy import PRESETS
@@ -135,7 +135,7 @@ def _is_trusted(args: argparse.Namespace, place: _Place, *, may_ask: bool) -> bo
 def _with_model(endpoint: ModelEndpoint, setup: Setup, model: str) -> Setup:
     if endpoint.is_local:
         raise BadRequest("with --local there is only one model")
-    return with_provider(setup, make_provider(endpoint.provider, model, endpoint.url, setup.access))
+    return replace(setup, provider=make_provider(endpoint.provider, model, endpoint.url, setup.access))
 
 
 def _make_setup(
@@ -152,7 +152,6 @@ def _make_setup(
         settings=settings,
         access=access,
         store=place.store,
-        root=place.root,
         project=place.project,
         rules=Rules(
             root=place.root,
@@ -164,8 +163,6 @@ def _make_setup(
         ),
         ask=deny_permission,
         on_event=lambda _event: None,
-        window=settings.window_for(endpoint.model),
-        is_trusted=is_trusted,
         url=endpoint.url,
         max_requests=args.steps,
     )

@@ -60,10 +60,14 @@ class CommandScreen(Protocol):
     def setup_for_model(self, model: str) -> Setup: ...
 
 
+Content = RenderableType | None
+"""What a command shows at its end. A plain text is shown as a notice."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     description: str
-    run: Callable[[CommandScreen, str], None]
+    run: Callable[[CommandScreen, str], Content]
     arguments: str = ""
     is_read_only: bool = False
     """It may run while the agent works."""
@@ -72,7 +76,9 @@ class Command:
 def run_command(screen: CommandScreen, text: str) -> None:
     """`text` begins with a slash."""
     command, rest = _find_command(text)
-    command.run(screen, rest)
+    content = command.run(screen, rest)
+    if content is not None:
+        screen.show(render.notice(content) if isinstance(content, str) else content)
 
 
 def is_read_only(text: str) -> bool:
@@ -98,8 +104,8 @@ def _find_command(text: str) -> tuple[Command, str]:
 # --- the window --------------------------------------------------------------------------------------------------
 
 
-def _context(screen: CommandScreen, _rest: str) -> None:
-    screen.show(render.WindowGrid(measure_window(screen.chat, screen.last_usage, _active_edits(screen))))
+def _context(screen: CommandScreen, _rest: str) -> Content:
+    return render.WindowGrid(measure_window(screen.chat, screen.last_usage, _active_edits(screen)))
 
 
 def _active_edits(screen: CommandScreen) -> tuple[Edit, ...]:
@@ -108,87 +114,85 @@ def _active_edits(screen: CommandScreen) -> tuple[Edit, ...]:
     return context.standing if screen.is_agent_working else context.edits()
 
 
-def _compact(screen: CommandScreen, focus: str) -> None:
+def _compact(screen: CommandScreen, focus: str) -> Content:
     chat = screen.chat
     request = last_request(chat)
     has_messages = request[WIRES[chat.setup.provider.wire].list_key]
     draft = chat.agent.context.compact(request, focus=focus, apply=False) if has_messages else None
     if draft is None or not draft.edits:
-        screen.show(render.notice(draft.notes[0] if draft and draft.notes else "There is nothing to compact yet."))
-        return
+        return draft.notes[0] if draft and draft.notes else "There is nothing to compact yet."
     lines = make_visible(draft.text).splitlines()
     screen.show(Text("\n".join(render.first_lines(lines, _PREVIEW)), style="dim"))
     sizes = f"{short_number(draft.tokens_before)} → {short_number(draft.tokens_after)} tokens"
     if not screen.confirm(f"Replace the old turns by this summary? {sizes}."):
-        screen.show(render.notice("Nothing was changed."))
-        return
+        return "Nothing was changed."
     draft.apply()
-    screen.show(render.notice("Conversation compacted."))
+    return "Conversation compacted."
 
 
-def _undo(screen: CommandScreen, _rest: str) -> None:
+def _undo(screen: CommandScreen, _rest: str) -> Content:
     edits = screen.chat.agent.context.undo()
+    if not edits:
+        return "There is nothing to undo."
     tokens = sum(edit.saved for edit in edits)
-    text = f"Undone: {pluralize(len(edits), 'edit')}; {token_count(tokens)} are back in the conversation."
-    screen.show(render.notice(text if edits else "There is nothing to undo."))
+    return f"Undone: {pluralize(len(edits), 'edit')}; {token_count(tokens)} are back in the conversation."
 
 
-def _redo(screen: CommandScreen, _rest: str) -> None:
+def _redo(screen: CommandScreen, _rest: str) -> Content:
     edits = screen.chat.agent.context.redo()
-    screen.show(render.notice(f"Redone: {pluralize(len(edits), 'edit')}." if edits else "There is nothing to redo."))
+    return f"Redone: {pluralize(len(edits), 'edit')}." if edits else "There is nothing to redo."
 
 
-def _edits(screen: CommandScreen, _rest: str) -> None:
+def _edits(screen: CommandScreen, _rest: str) -> Content:
     edits = _active_edits(screen)
-    screen.show(render.edits(edits) if edits else render.notice("Nothing was removed from this conversation."))
+    return render.edits(edits) if edits else "Nothing was removed from this conversation."
 
 
-def _pin(screen: CommandScreen, target: str) -> None:
+def _pin(screen: CommandScreen, target: str) -> Content:
     if not target:
         raise BadRequest("name what to keep: /pin HANDLE, or /pin WORDS to keep the first text that /recall finds")
     context = screen.chat.agent.context
     hits = [] if _HANDLE.fullmatch(target) else context.recall(target, limit=1)
     handle = hits[0].handle if hits else target
     context.pin(handle)
-    screen.show(render.notice(f"Pinned: {handle} stays in the conversation."))
+    return f"Pinned: {handle} stays in the conversation."
 
 
-def _recall(screen: CommandScreen, target: str) -> None:
+def _recall(screen: CommandScreen, target: str) -> Content:
     if not target:
         raise BadRequest("name what to find: /recall WORDS searches everything recorded; /recall HANDLE shows a text")
     context = screen.chat.agent.context
     if _HANDLE.fullmatch(target):
-        screen.show(render.page(context.read(target)))
-        return
+        return render.page(context.read(target))
     hits = context.recall(target)
-    screen.show(render.hits(hits) if hits else render.notice("Nothing recorded matches."))
+    return render.hits(hits) if hits else "Nothing recorded matches."
 
 
 # --- sessions ----------------------------------------------------------------------------------------------------
 
 
-def _clear(screen: CommandScreen, _rest: str) -> None:
+def _clear(screen: CommandScreen, _rest: str) -> Content:
     old = screen.chat.session
     screen.reopen(screen.chat.setup, new_session_id(screen.chat.setup.clock))
-    screen.show(render.notice(f"This is a new conversation. To go back to the old one: /resume {old}"))
+    return f"This is a new conversation. To go back to the old one: /resume {old}"
 
 
-def _sessions(screen: CommandScreen, _rest: str) -> None:
+def _sessions(screen: CommandScreen, _rest: str) -> Content:
     setup = screen.chat.setup
     sessions = list_sessions(setup.store, setup.project)
-    screen.show(render.sessions(sessions[:_LISTED]) if sessions else render.notice("There are no sessions yet."))
+    return render.sessions(sessions[:_LISTED]) if sessions else "There are no sessions yet."
 
 
-def _resume(screen: CommandScreen, prefix: str) -> None:
+def _resume(screen: CommandScreen, prefix: str) -> Content:
     setup = screen.chat.setup
     if not prefix:
-        _sessions(screen, "")
-        screen.show(render.notice("To open one: /resume ID. The start of an id is enough."))
-        return
+        run_command(screen, "/sessions")
+        return "To open one: /resume ID. The start of an id is enough."
     screen.reopen(setup, find_session(setup.store, setup.project, prefix).session)
+    return None
 
 
-def _export(screen: CommandScreen, name: str) -> None:
+def _export(screen: CommandScreen, name: str) -> Content:
     chat = screen.chat
     path = chat.setup.root / (Path(name).expanduser() if name else f"chat-{chat.session}.md")
     try:
@@ -198,7 +202,7 @@ def _export(screen: CommandScreen, name: str) -> None:
         raise BadRequest(f"{path} already exists; name another file with /export NAME") from None
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from error
-    screen.show(render.notice(f"Written: {path}"))
+    return f"Written: {path}"
 
 
 def export_markdown(chat: Chat) -> Iterator[str]:
@@ -216,45 +220,41 @@ def export_markdown(chat: Chat) -> Iterator[str]:
 # --- settings ----------------------------------------------------------------------------------------------------
 
 
-def _model(screen: CommandScreen, name: str) -> None:
+def _model(screen: CommandScreen, name: str) -> Content:
     if not name:
-        model = screen.chat.setup.provider.model
-        screen.show(render.notice(f"The model is {model}. To change it: /model NAME", "cyan"))
-        return
+        return render.notice(f"The model is {screen.chat.setup.provider.model}. To change it: /model NAME", "cyan")
     screen.reopen(screen.setup_for_model(name), screen.chat.session)
-    warning = "The first request pays for the whole conversation: models share no cache."
-    screen.show(render.notice(f"The model is now {name}. {warning}"))
+    return f"The model is now {name}. The first request pays for the whole conversation: models share no cache."
 
 
-def _policy(screen: CommandScreen, name: str) -> None:
+def _policy(screen: CommandScreen, name: str) -> Content:
     setup = screen.chat.setup
     if not name:
         text = f"The policy is {setup.settings.preset}. To change it: /policy NAME, one of {', '.join(PRESETS)}"
-        screen.show(render.notice(text, "cyan"))
-        return
+        return render.notice(text, "cyan")
     settings: Settings = replace(setup.settings, preset=preset(name).name)
     screen.reopen(replace(setup, settings=settings), screen.chat.session)
-    screen.show(render.notice(f"The policy is now {settings.preset}. Earlier edits stay."))
+    return f"The policy is now {settings.preset}. Earlier edits stay."
 
 
-def _cost(screen: CommandScreen, _rest: str) -> None:
-    screen.show(render.cost(screen.chat.bill, screen.chat.agent.context.health().hit_rate))
+def _cost(screen: CommandScreen, _rest: str) -> Content:
+    return render.cost(screen.chat.bill, screen.chat.agent.context.health().hit_rate)
 
 
-def _plan(screen: CommandScreen, _rest: str) -> None:
+def _plan(screen: CommandScreen, _rest: str) -> Content:
     permissions = screen.chat.agent.permissions
     permissions.toggle_mode()
     is_plan = permissions.mode == "plan"
     text = "Plan mode: the agent changes nothing." if is_plan else "Build mode: the agent may change files."
-    screen.show(render.notice(text, "cyan"))
+    return render.notice(text, "cyan")
 
 
-def _help(screen: CommandScreen, _rest: str) -> None:
+def _help(_screen: CommandScreen, _rest: str) -> Content:
     cells = [(f"/{name} {command.arguments}".strip(), command.description) for name, command in COMMANDS.items()]
-    screen.show(render.table(("", ""), [*cells, *_KEYS]))
+    return render.table(("", ""), [*cells, *_KEYS])
 
 
-def _exit(_screen: CommandScreen, _rest: str) -> None:
+def _exit(_screen: CommandScreen, _rest: str) -> Content:
     raise ExitChat
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -60,14 +60,10 @@ class Setup:
     settings: Settings
     access: Access
     store: Store
-    root: Path
     project: str
     rules: Rules
     ask: AskUser
     on_event: Listener
-    window: int
-    is_trusted: bool = False
-    """Whether git may run in this folder: see `trust`."""
     url: str = ""
     """Of the user's own server. The session remembers it."""
     system_prompt: str = ""
@@ -77,6 +73,15 @@ class Setup:
     """Tokens; at most a quarter of the window."""
     max_requests: int = MAX_REQUESTS
     clock: Callable[[], float] = time.time
+
+    @property
+    def root(self) -> Path:
+        """The workspace."""
+        return self.rules.root
+
+    @property
+    def window(self) -> int:
+        return self.settings.window_for(self.provider.model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +144,6 @@ def _check_resumable(setup: Setup, session: str, records: ChatRecords) -> None:
         raise BadRequest(f"{reason}; start a new session with /clear")
 
 
-def with_provider(setup: Setup, provider: Provider) -> Setup:
-    return replace(setup, provider=provider, window=setup.settings.window_for(provider.model))
-
-
 def new_session_id(clock: Callable[[], float] = time.time) -> str:
     """Ids sort by time; milliseconds keep two of the same second apart."""
     now = clock()
@@ -175,7 +176,7 @@ def find_session(store: Store, project: str, prefix: str) -> SessionInfo:
 
 def _look_around(setup: Setup) -> Surroundings:
     sources = Sources(cwd=setup.root, home=setup.access.home, config_dir=setup.access.config)
-    return look_around(sources, model=setup.provider.model, trusted=setup.is_trusted)
+    return look_around(sources, model=setup.provider.model, trusted=setup.rules.is_trusted)
 
 
 def _new_start(setup: Setup, surroundings: Surroundings) -> SessionStart:
