@@ -359,7 +359,7 @@ def test_an_option_that_writes_or_runs_is_listed_nowhere() -> None:
         "follow=",
     )
     for name, form in _FORMS.items():
-        for option in form.options.split():
+        for option in form.options:
             bare = option.strip("-=")
             assert option.startswith("--no-") or not any(
                 bare == word.strip("=") for word in words if word != "follow="

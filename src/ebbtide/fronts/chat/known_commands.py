@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,13 +24,13 @@ class _Form:
     """Letters of short options without a value: `-la`."""
     valued: str = ""
     """Letters of short options whose value may follow at once: `-n5`."""
-    options: str = ""
-    """Whole words; `--name=` may carry a value."""
+    first: str = ""
+    """Pattern of the first argument, which is then required."""
     has_count: bool = False
     """Whether `-5` means a number of lines."""
     has_arguments: bool = True
-    first: str = ""
-    """Pattern of the first argument, which is then required."""
+    options: tuple[str, ...] = ()
+    """Whole words; `--name=` may carry a value."""
 
 
 _CHANGES = (
@@ -42,125 +42,100 @@ _COMMITS = (
     "--abbrev-commit --since= --until= --after= --before= --author= --grep= --max-count= --skip= --date= "
     "--branches --tags"
 )
-_PYTEST = _Form(
-    "qvxsl",
-    "kmnr",
-    "--lf --ff --sw --co --collect-only --last-failed --failed-first --stepwise --exitfirst --verbose --quiet "
-    "--no-header --no-summary --tb= --maxfail= --durations= --timeout= --showlocals",
-)
-_CARGO = _Form(
-    "qv",
-    "pFj",
-    "--release --workspace --all --lib --bins --tests --examples --benches --all-targets --all-features "
-    "--no-default-features --features= --package= --test= --bin= --example= --doc --no-run --no-fail-fast --quiet "
-    "--verbose --check -- --nocapture --exact --ignored --test-threads=",
-)
-_GO = _Form(
-    options="-v -race -short -cover -json -failfast -run -run= -count -count= -timeout -timeout= -bench -bench="
-)
+_PRINTING = r"""
+basename: flags=a valued=s
+cat: flags=nbsAeETtv --number
+cmp: flags=sl
+cut: flags=s valued=dfcb --delimiter= --fields= --characters= --complement
+date: no-arguments flags=u
+df: flags=hTik
+diff: flags=uqNwbBiay valued=U --unified= --brief --color= --side-by-side --ignore-all-space
+dirname:
+du: flags=shacbkm valued=d --max-depth= --summarize --human-readable --apparent-size
+echo: flags=neE
+false, true, whoami: no-arguments
+file: flags=bi --brief --mime --mime-type
+find: -name -iname -path -ipath -type -maxdepth -mindepth -size -mtime -mmin -newer -not -o -a -and -or -print -print0
+    -prune -empty -regex -iregex -perm -user -group -ls -xdev -depth
+grep: flags=nirlcovwxEFPhHsqLI valued=ABCme count --include= --exclude= --exclude-dir= --color= --line-number
+    --ignore-case --recursive --count --context= --files-with-matches --word-regexp --only-matching --invert-match
+    --fixed-strings --extended-regexp --max-count= --after-context= --before-context= --no-messages --
+head, tail: flags=qv valued=nc count --lines= --bytes=
+ls: flags=aAlh1RtrSdFisnp --all --almost-all --color= --human-readable --recursive --reverse --sort= --time=
+    --full-time --group-directories-first --size --
+md5sum, sha1sum, sha256sum: flags=bt
+nl: valued=bnw
+pwd: no-arguments flags=P
+readlink: flags=fe
+realpath: flags=e
+rg: flags=nilcovwxFSsuUNHIP valued=ABCmegtT --files --hidden --no-ignore --line-number --no-heading --heading
+    --ignore-case --files-with-matches --count --word-regexp --fixed-strings --glob= --iglob= --type= --type-not=
+    --sort= --max-count= --max-depth= --context= --after-context= --before-context= --color= --no-messages --stats
+    --json --multiline --
+sed: first=\d{1,9}(?:,(?:\d{1,9}|\$|\+\d{1,9}))?p flags=n --quiet --silent
+sort: flags=nruhVfbgMcs valued=kt --numeric-sort --reverse --unique --key= --field-separator= --human-numeric-sort
+stat: flags=t valued=c --format= --printf= --terse
+tr: flags=dscC
+tree: flags=adfishDF valued=LIP --gitignore --noreport --dirsfirst --prune --du
+uname: no-arguments flags=asrmnvop
+uniq: no-arguments flags=cdui valued=fsw
+wc: flags=lwcmL --lines --words --bytes
+which: flags=a
+"""
+"""They read files and print. The second argument of `uniq` would be a file to write."""
 
-_FORMS: Mapping[Command, _Form] = {
-    # These read files and print.
-    ("basename",): _Form("a", "s"),
-    ("cat",): _Form("nbsAeETtv", options="--number"),
-    ("cmp",): _Form("sl"),
-    ("cut",): _Form("s", "dfcb", "--delimiter= --fields= --characters= --complement"),
-    ("date",): _Form("u", has_arguments=False),
-    ("df",): _Form("hTik"),
-    ("diff",): _Form("uqNwbBiay", "U", "--unified= --brief --color= --side-by-side --ignore-all-space"),
-    ("dirname",): _Form(),
-    ("du",): _Form("shacbkm", "d", "--max-depth= --summarize --human-readable --apparent-size"),
-    ("echo",): _Form("neE"),
-    ("false",): _Form(has_arguments=False),
-    ("file",): _Form("bi", options="--brief --mime --mime-type"),
-    ("find",): _Form(
-        options="-name -iname -path -ipath -type -maxdepth -mindepth -size -mtime -mmin -newer -not -o -a -and -or "
-        "-print -print0 -prune -empty -regex -iregex -perm -user -group -ls -xdev -depth"
-    ),
-    ("grep",): _Form(
-        "nirlcovwxEFPhHsqLI",
-        "ABCme",
-        "--include= --exclude= --exclude-dir= --color= --line-number --ignore-case --recursive --count --context= "
-        "--files-with-matches --word-regexp --only-matching --invert-match --fixed-strings --extended-regexp "
-        "--max-count= --after-context= --before-context= --no-messages --",
-        has_count=True,
-    ),
-    ("head",): _Form("qv", "nc", "--lines= --bytes=", has_count=True),
-    ("ls",): _Form(
-        "aAlh1RtrSdFisnp",
-        options="--all --almost-all --color= --human-readable --recursive --reverse --sort= --time= --full-time "
-        "--group-directories-first --size --",
-    ),
-    ("md5sum",): _Form("bt"),
-    ("nl",): _Form("", "bnw"),
-    ("pwd",): _Form("P", has_arguments=False),
-    ("readlink",): _Form("fe"),
-    ("realpath",): _Form("e"),
-    ("rg",): _Form(
-        "nilcovwxFSsuUNHIP",
-        "ABCmegtT",
-        "--files --hidden --no-ignore --line-number --no-heading --heading --ignore-case --files-with-matches --count "
-        "--word-regexp --fixed-strings --glob= --iglob= --type= --type-not= --sort= --max-count= --max-depth= "
-        "--context= --after-context= --before-context= --color= --no-messages --stats --json --multiline --",
-    ),
-    ("sed",): _Form("n", options="--quiet --silent", first=r"\d{1,9}(?:,(?:\d{1,9}|\$|\+\d{1,9}))?p"),
-    ("sha1sum",): _Form("bt"),
-    ("sha256sum",): _Form("bt"),
-    ("sort",): _Form(
-        "nruhVfbgMcs", "kt", "--numeric-sort --reverse --unique --key= --field-separator= --human-numeric-sort"
-    ),
-    ("stat",): _Form("t", "c", "--format= --printf= --terse"),
-    ("tail",): _Form("qv", "nc", "--lines= --bytes=", has_count=True),
-    ("tr",): _Form("dscC"),
-    ("tree",): _Form("adfishDF", "LIP", "--gitignore --noreport --dirsfirst --prune --du"),
-    ("true",): _Form(has_arguments=False),
-    ("uname",): _Form("asrmnvop", has_arguments=False),
-    ("uniq",): _Form("cdui", "fsw", has_arguments=False),  # Its second argument is a file to write.
-    ("wc",): _Form("lwcmL", options="--lines --words --bytes"),
-    ("which",): _Form("a"),
-    ("whoami",): _Form(has_arguments=False),
-    # These print what a repository holds.
-    ("git", "blame"): _Form("wse", "L", "--date= --show-email --"),
-    ("git", "branch"): _Form("avr", options="--list --all --remotes --show-current --verbose", has_arguments=False),
-    ("git", "cat-file"): _Form("tps"),
-    ("git", "describe"): _Form(options="--tags --always --long --abbrev= --dirty --all"),
-    ("git", "diff"): _Form("pwba", "U", f"{_CHANGES} --merge-base --check --"),
-    ("git", "grep"): _Form(
-        "nilcwEFvhIPaLW",
-        "ABCem",
-        "--line-number --ignore-case --files-with-matches --count --word-regexp --cached --untracked --name-only "
-        "--heading --break --show-function --and --or --not --fixed-strings --extended-regexp --",
-    ),
-    ("git", "log"): _Form("pi", "nSGLU", f"{_CHANGES} {_COMMITS} --", has_count=True),
-    ("git", "ls-files"): _Form(
-        "mocsdtuz", options="--others --modified --cached --deleted --exclude-standard --stage --"
-    ),
-    ("git", "ls-tree"): _Form("rdltz", options="--name-only --full-tree --long --"),
-    ("git", "merge-base"): _Form("a", options="--all --is-ancestor"),
-    ("git", "remote"): _Form("v", options="--verbose", has_arguments=False),
-    ("git", "rev-parse"): _Form(
-        options="--show-toplevel --abbrev-ref --short --short= --verify --git-dir --is-inside-work-tree --show-prefix"
-    ),
-    ("git", "shortlog"): _Form("sne", options="--since= --until= --summary --numbered --email --all"),
-    ("git", "show"): _Form("pwba", "U", f"{_CHANGES} --oneline --abbrev-commit --date= --"),
-    ("git", "stash", "list"): _Form(has_arguments=False),
-    ("git", "status"): _Form("sbvz", options="--short --branch --porcelain --porcelain= --long --ignored --"),
-    ("git", "tag"): _Form("l", options="--list", has_arguments=False),
-    # These run the project's own code, which a user who allows them intends.
-    ("cargo", "build"): _CARGO,
-    ("cargo", "check"): _CARGO,
-    ("cargo", "clippy"): _CARGO,
-    ("cargo", "fmt"): _CARGO,
-    ("cargo", "test"): _CARGO,
-    ("go", "test"): _GO,
-    ("go", "vet"): _Form(options="-v -json"),
-    ("mypy",): _Form("v", "p", "--strict --ignore-missing-imports --show-error-codes --pretty --no-error-summary"),
-    ("pytest",): _PYTEST,
-    ("python", "-m", "pytest"): _PYTEST,
-    ("python3", "-m", "pytest"): _PYTEST,
-    ("ruff", "check"): _Form("q", options="--fix --diff --select= --ignore= --statistics --quiet --no-cache"),
-    ("ruff", "format"): _Form("q", options="--check --diff --quiet --no-cache"),
-}
+_GIT = f"""
+git blame: flags=wse valued=L --date= --show-email --
+git branch: no-arguments flags=avr --list --all --remotes --show-current --verbose
+git cat-file: flags=tps
+git describe: --tags --always --long --abbrev= --dirty --all
+git diff: flags=pwba valued=U {_CHANGES} --merge-base --check --
+git grep: flags=nilcwEFvhIPaLW valued=ABCem --line-number --ignore-case --files-with-matches --count --word-regexp
+    --cached --untracked --name-only --heading --break --show-function --and --or --not --fixed-strings
+    --extended-regexp --
+git log: flags=pi valued=nSGLU count {_CHANGES} {_COMMITS} --
+git ls-files: flags=mocsdtuz --others --modified --cached --deleted --exclude-standard --stage --
+git ls-tree: flags=rdltz --name-only --full-tree --long --
+git merge-base: flags=a --all --is-ancestor
+git remote: no-arguments flags=v --verbose
+git rev-parse: --show-toplevel --abbrev-ref --short --short= --verify --git-dir --is-inside-work-tree --show-prefix
+git shortlog: flags=sne --since= --until= --summary --numbered --email --all
+git show: flags=pwba valued=U {_CHANGES} --oneline --abbrev-commit --date= --
+git stash list: no-arguments
+git status: flags=sbvz --short --branch --porcelain --porcelain= --long --ignored --
+git tag: no-arguments flags=l --list
+"""
+"""They print what a repository holds."""
+
+_RUNNING = """
+cargo build, cargo check, cargo clippy, cargo fmt, cargo test: flags=qv valued=pFj --release --workspace --all --lib
+    --bins --tests --examples --benches --all-targets --all-features --no-default-features --features= --package=
+    --test= --bin= --example= --doc --no-run --no-fail-fast --quiet --verbose --check -- --nocapture --exact --ignored
+    --test-threads=
+go test: -v -race -short -cover -json -failfast -run -run= -count -count= -timeout -timeout= -bench -bench=
+go vet: -v -json
+mypy: flags=v valued=p --strict --ignore-missing-imports --show-error-codes --pretty --no-error-summary
+pytest, python -m pytest, python3 -m pytest: flags=qvxsl valued=kmnr --lf --ff --sw --co --collect-only --last-failed
+    --failed-first --stepwise --exitfirst --verbose --quiet --no-header --no-summary --tb= --maxfail= --durations=
+    --timeout= --showlocals
+ruff check: flags=q --fix --diff --select= --ignore= --statistics --quiet --no-cache
+ruff format: flags=q --check --diff --quiet --no-cache
+"""
+"""They run the project's own code, which a user who allows them intends."""
+
+
+def _read_table(table: str) -> Iterator[tuple[Command, _Form]]:
+    """Read lines of names, a colon, and a form; indented lines continue it. A word that is no field is an option."""
+    for row in table.strip().replace("\n    ", " ").splitlines():
+        names, _, words = row.partition(":")
+        fields = dict(re.findall(r"(?<!\S)(flags|valued|first)=(\S+)", words))
+        rest = [word for word in words.split() if word.partition("=")[0] not in fields]
+        options = tuple(word for word in rest if word.startswith("-"))
+        form = _Form(**fields, has_count="count" in rest, has_arguments="no-arguments" not in rest, options=options)
+        yield from ((tuple(name.split()), form) for name in names.split(", "))
+
+
+_FORMS = dict(form for table in (_PRINTING, _GIT, _RUNNING) for form in _read_table(table))
 _SECONDS = re.compile(r"\d{1,6}[smh]?")
 
 
@@ -185,11 +160,10 @@ def _fits(words: Command, form: _Form, root: Path) -> bool:
 
 
 def _is_listed(option: str, form: _Form, root: Path) -> bool:
-    options = form.options.split()
-    if option in options or f"{option}=" in options:
+    if option in form.options or f"{option}=" in form.options:
         return True
     name, equals, value = option.partition("=")
-    if equals and name.startswith("-") and f"{name}=" in options:
+    if equals and name.startswith("-") and f"{name}=" in form.options:
         return _stays_inside(value, root)
     if option.startswith("--"):
         return False
