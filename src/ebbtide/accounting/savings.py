@@ -64,8 +64,6 @@ class CallSavings:
     """Prompt tokens: billed if known, else expected."""
     is_touched: bool
     """Whether edits are active in it or were just undone."""
-    removed_tokens: int
-    """Tokens that edits removed from it."""
     cached_tokens: float
     """How many of its expected tokens the provider should still have cached."""
     expected: float
@@ -79,6 +77,10 @@ class CallSavings:
     """The gain less what the bill exceeds the model by; None while there is no bill."""
     recorded: float | None = None
     """In a replay: what the untouched call was billed."""
+
+    @property
+    def removed_tokens(self) -> int:
+        return self.call.removed_tokens
 
     @property
     def drift(self) -> float | None:
@@ -291,7 +293,6 @@ def _call_savings(
         tariff=tariff,
         tokens=_tokens(call),
         is_touched=bool(call.active_count or own_gains),
-        removed_tokens=call.removed_tokens,
         cached_tokens=read,
         expected=expected,
         untouched=expected + gain + answer_cost,

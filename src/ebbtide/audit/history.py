@@ -188,24 +188,26 @@ class History:
 
     def next_request(self) -> tuple[Request, View]:
         """Return the conversation as the model would see it next."""
-        model = self.turns[-1].model if self.turns else ""
-        request = _RequestReader(self.messages, self.state).read(self.newest, self.wire, model)
-        return request, View.of(request.items, self.state.edits)
+        return self._read_newest(_RequestReader(self.messages, self.state))
 
     def sent_request(self, number: int) -> tuple[Request, View]:
         """Return one request, with the edits that were in force then."""
-        turn = self.turn(number)
-        request = _RequestReader(self.messages, self.state)(turn)
-        return request, View.of(request.items, self.edits_in_force(turn))
+        return self._read_sent(number, _RequestReader(self.messages, self.state))
 
     def view(self, number: int) -> View:
         """Return what the model saw in a request; 0 for the current conversation. Earlier reads are reused."""
         assert self._request_reader is not None, "a history has grown from its records"
-        if number:
-            turn = self.turn(number)
-            return View.of(self._request_reader(turn).items, self.edits_in_force(turn))
-        model = self.turns[-1].model if self.turns else ""
-        return View.of(self._request_reader.read(self.newest, self.wire, model).items, self.state.edits)
+        reader = self._request_reader
+        return (self._read_sent(number, reader) if number else self._read_newest(reader))[1]
+
+    def _read_newest(self, reader: _RequestReader) -> tuple[Request, View]:
+        request = reader.read(self.newest, self.wire, self.turns[-1].model if self.turns else "")
+        return request, View.of(request.items, self.state.edits)
+
+    def _read_sent(self, number: int, reader: _RequestReader) -> tuple[Request, View]:
+        turn = self.turn(number)
+        request = reader(turn)
+        return request, View.of(request.items, self.edits_in_force(turn))
 
     def walk(self) -> Iterator[tuple[HistoryRequest, Request, View]]:
         """Yield every request in order. Each view extends the one before it, so all cost little more than the last."""

@@ -21,7 +21,6 @@ from ebbtide.fronts.chat import events
 from ebbtide.fronts.chat.permission import Mode, Permissions
 from ebbtide.fronts.chat.providers import (
     Body,
-    FinalResponse,
     IncompleteReply,
     Interruption,
     Provider,
@@ -124,8 +123,8 @@ class Agent:
     def _stream_reply(self, ready: Ready) -> Generator[events.AgentEvent, None, Body]:
         self._partial_reply = ""
         for piece in stream_until_stopped(partial(self.provider.stream, ready.body), self.state.stop):
-            if isinstance(piece, FinalResponse):
-                return piece.response
+            if not isinstance(piece, str):
+                return piece
             self._partial_reply += piece
             yield events.TextDelta(text=piece)
         raise IncompleteReply

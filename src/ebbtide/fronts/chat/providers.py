@@ -54,15 +54,8 @@ class Reply:
     """It reached the output limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinalResponse:
-    """The response as the provider would have sent it without streaming."""
-
-    response: Body
-
-
-Piece = str | FinalResponse
-"""What a stream yields: text as it arrives, and at the end the response."""
+Piece = str | Body
+"""What a stream yields: text as it arrives, and at the end the response as it would be without streaming."""
 
 
 class IncompleteReply(Exception):
@@ -124,8 +117,8 @@ def define_tools(tools: Iterable[Tool], wire: str) -> list[Body]:
 def wait_for_response(pieces: Iterator[Piece]) -> Body:
     """Read a stream to its end and return the response only."""
     for piece in pieces:
-        if isinstance(piece, FinalResponse):
-            return piece.response
+        if not isinstance(piece, str):
+            return piece
     raise IncompleteReply
 
 
@@ -166,7 +159,7 @@ def _stream_anthropic(client: anthropic.Anthropic, body: Mapping[str, object]) -
         message = stream.get_final_message()
     if message.stop_reason is None:
         raise IncompleteReply
-    yield FinalResponse(response=message.model_dump(mode="json", exclude_unset=True, warnings=False))
+    yield message.model_dump(mode="json", exclude_unset=True, warnings=False)
 
 
 def _stream_chat_completions(client: openai.OpenAI, body: Mapping[str, object]) -> Iterator[Piece]:
@@ -186,7 +179,7 @@ def _stream_chat_completions(client: openai.OpenAI, body: Mapping[str, object]) 
     for n, call in enumerate(response["choices"][0]["message"].get("tool_calls", ())):
         call["id"] = call["id"] or f"call_{response.get('id') or ''}_{n}"
         call["function"]["arguments"] = call["function"]["arguments"] or "{}"
-    yield FinalResponse(response=response)
+    yield response
 
 
 def _clean_delta(delta: Body) -> dict[str, str | list[Body]]:
@@ -206,8 +199,7 @@ def _stream_responses(client: openai.OpenAI, body: Mapping[str, object]) -> Iter
             if event.type == "response.output_text.delta":
                 yield str(event.delta)
             elif event.type in ("response.completed", "response.incomplete"):
-                response = event.response.model_dump(mode="json", exclude_unset=True, warnings=False)
-                yield FinalResponse(response=response)
+                yield event.response.model_dump(mode="json", exclude_unset=True, warnings=False)
                 return
             elif event.type == "response.failed":
                 raise RuntimeError(str(event.response.error))
