@@ -33,7 +33,7 @@ class CallEffect:
 
 
 _NOISE = 1e-12
-"""What sums may be off by, as a part of them, for the order in which they were added up: even but for that is even."""
+"""The relative error of a sum, which depends on the order of its parts: a smaller difference counts as none."""
 
 
 @dataclass(slots=True)
@@ -73,17 +73,19 @@ class _Sums:
 
 
 class Attribution:
-    def __init__(self, changes: Sequence[EditCost]) -> None:
-        self.rows = [EditTotals(change.tokens) for change in changes]
+    """Takes the calls of a session one by one, and adds up what each edit saved."""
+
+    def __init__(self, edits: Sequence[EditCost]) -> None:
+        self.rows = [EditTotals(edit.tokens) for edit in edits]
         self._sums = _Sums()
         self._since: dict[int, tuple[_Sums, float]] = {}
-        """Of each change that holds: the sums, and its slope's, up to which it is counted."""
+        """By active edit: the sums, and the height of its slope, up to which it is counted."""
         self._weight = 0
-        """Of all that hold."""
+        """Of all active edits."""
         self._slopes: dict[float, _Slope] = {}
 
     def take(self, step: CallEffect) -> None:
-        """The next call."""
+        """Add the next call."""
         self.settle(n for n in (*step.left, *step.own) if n in self._since)
         for n in step.left:
             del self._since[n]
@@ -100,14 +102,14 @@ class Attribution:
             self._add(n, gain, bears * self.rows[n].weight, billed=step.drift is not None)
 
     def holds(self, n: int) -> bool:
-        """In the call that was taken last."""
+        """Whether the edit was active in the last call."""
         return n in self._since
 
     def settle(self, places: Iterable[int]) -> None:
         """Add to these what they gained since they were last counted."""
         for n in places:
             row, (then, height), now = self.rows[n], self._since[n], self._sums
-            self._slopes[row.tokens / row.weight].settle(row, then.calls, height)
+            self._slopes[row.tokens / row.weight].update_paid(row, then.calls, height)
             row.calls += now.calls - then.calls
             row.expected += row.tokens * (now.each - then.each)
             row.sure += row.tokens * (now.sure - then.sure)
@@ -146,33 +148,31 @@ class Attribution:
 
 @dataclass(slots=True)
 class _Slope:
-    """How the balance of a unit of weight moved, for edits with so many tokens for it: one, but for those that took
-    nothing out. A balance is below zero where this is below a level, so the last low before now tells since when it
-    is paid.
+    """How the balance per unit of weight moved, for all edits with the same tokens per unit of weight.
+
+    That is one token, except for edits that removed nothing. An edit's balance is below zero where the height is below
+    a level, so the last call with such a height says since when the edit has paid for itself.
     """
 
     height: float = 0.0
-    _lows: list[float] = field(default_factory=list)
-    """Heights that all later ones are above, rising."""
-    _calls: list[int] = field(default_factory=list)
-    """Those they were in."""
+    _lows: list[tuple[float, int]] = field(default_factory=list)
+    """Heights that all later ones are above, rising, each with its call."""
 
     def grow(self, call: int, more: float) -> None:
         self.height += more
-        while self._lows and self._lows[-1] >= self.height:
+        while self._lows and self._lows[-1][0] >= self.height:
             self._lows.pop()
-            self._calls.pop()
-        self._lows.append(self.height)
-        self._calls.append(call)
+        self._lows.append((self.height, call))
 
-    def settle(self, row: EditTotals, since: int, height: float) -> None:
-        """Since when it is paid, after the calls since this one, when it had this height."""
-        if not self._calls or self._calls[-1] == since:
+    def update_paid(self, row: EditTotals, since: int, height: float) -> None:
+        """Set since when the edit has paid for itself. It was last counted in call `since`, at this height."""
+        newest = self._lows[-1][1] if self._lows else since
+        if newest == since:
             return
         level = height - row.balance / row.weight
-        under = bisect_left(self._lows, level - _NOISE * (abs(height) + abs(level)))
-        low = self._calls[under - 1] if under else 0
-        if low == self._calls[-1]:
+        under = bisect_left(self._lows, (level - _NOISE * (abs(height) + abs(level)), 0))
+        low = self._lows[under - 1][1] if under else 0
+        if low == newest:
             row.paid = None
         elif low > since:
             row.paid = low + 1

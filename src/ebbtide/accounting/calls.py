@@ -163,16 +163,12 @@ class _ActiveEdits:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A sent request, as later calls compare themselves with it."""
+    """What later calls compare themselves with, besides the fields of `CallCost`."""
 
     key: tuple[str, str, str]
     """Model, system prompt and tools."""
-    at: float
-    ttl: float
     prefix: PrefixHashes
     estimated: int
-    is_marked: bool
-    """It has cache breakpoints, or its provider needs none."""
 
 
 @dataclass(slots=True)
@@ -232,14 +228,11 @@ class _LedgerBuilder:
         last_prefix = self.requests[-1].prefix if self.requests else PrefixHashes()
         request = _Request(
             key=(str_in(record, "model"), str_in(record, "system"), str_in(record, "tools")),
-            at=float_in(record, "at"),
-            ttl=float_in(record, "ttl") or FIVE_MINUTES,
             prefix=last_prefix.extend_from(int_in(record, "out_base"), strings_in(record, "out_add")),
             estimated=int_in(record, "estimated") or int_in(record, "tokens"),
-            is_marked=bool(record.get("marks")) or not _needs_breakpoints(record),
         )
-        is_warm = not self.plans or any(_is_warm(plan) for plan in self.plans)
-        source = self._find_source(request, is_changed=bool(self.plans or self.toggled)) if is_warm else None
+        at, is_warm = float_in(record, "at"), not self.plans or any(_is_warm(plan) for plan in self.plans)
+        source = self._find_source(request, at, is_changed=bool(self.plans or self.toggled)) if is_warm else None
         new_edits = self._add_edits(request)
         toggled = {n for n, edit in enumerate(self.edits) if edit.batch in self.toggled} if self.toggled else set[int]()
         activated, deactivated = self.active.update(toggled, lambda n: self.edits[n].batch in self.undone)
@@ -248,10 +241,10 @@ class _LedgerBuilder:
         self.calls.append(
             CallCost(
                 number=len(self.calls) + 1,
-                at=request.at,
+                at=at,
                 model=request.key[0],
-                ttl=request.ttl,
-                cached=request.is_marked,
+                ttl=float_in(record, "ttl") or FIVE_MINUTES,
+                cached=bool(record.get("marks")) or not _needs_breakpoints(record),
                 expected=self._expected_tokens(request),
                 source=source,
                 share=1.0 if new_edits else self._shared_part(request, source),
@@ -281,14 +274,12 @@ class _LedgerBuilder:
                 self.active.add_edit(record)
         return range(start, len(self.edits))
 
-    def _find_source(self, request: _Request, *, is_changed: bool) -> int | None:
+    def _find_source(self, request: _Request, at: float, *, is_changed: bool) -> int | None:
         """Find the newest call with the longest common prefix. After edits only tools and system may be common."""
         source, longest = None, 0
         for i in self._recent_calls():
-            other = self.requests[i]
-            if other.key != request.key or request.at - other.at >= other.ttl:
-                continue
-            if not other.is_marked and not self.has_cache:
+            other, call = self.requests[i], self.calls[i]
+            if other.key != request.key or at - call.at >= call.ttl or not (call.cached or self.has_cache):
                 continue
             if min(len(other.prefix), len(request.prefix)) + is_changed <= longest:
                 continue
