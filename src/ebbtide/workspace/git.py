@@ -119,16 +119,10 @@ def _ask_git(cwd: Path, root: Path, timeout: float, on_skip: OnSkip) -> Mapping[
 def _is_repository(root: Path) -> bool:
     """Whether git would stop here. If `.git` is incomplete, it looks further up, in folders that are not trusted."""
     folder = _find_git_folder(root)
-    return (
-        folder is not None
-        and bool(_branch_name(_read_pointer(folder / "HEAD")))
-        and all(map(Path.is_dir, _storage_folders(folder)))
-    )
-
-
-def _storage_folders(folder: Path) -> tuple[Path, Path]:
+    if folder is None or not _branch_name(_read_pointer(folder / "HEAD")):
+        return False
     shared = _shared_folder(folder)
-    return shared / "objects", shared / "refs"
+    return (shared / "objects").is_dir() and (shared / "refs").is_dir()
 
 
 def _find_bare_repository(cwd: Path, root: Path) -> str:

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 OnSkip = Callable[[str, str], None]
@@ -19,36 +19,33 @@ def log_skip(source: str, reason: str) -> None:
     _log.warning("skipped %s: %s", source, reason)
 
 
-class _Task(threading.Thread, Generic[T]):
-    """A daemon thread: if it hangs, it must not keep the process alive."""
-
-    def __init__(self, work: Callable[[], T]) -> None:
-        super().__init__(daemon=True)
-        self._work = work
-        self.result: T | None = None
-        self.failure = "took too long"
-
-    def run(self) -> None:
-        try:
-            self.result = self._work()
-            self.failure = "" if self.result is not None else "gave nothing"
-        except Exception as error:  # noqa: BLE001  # a source that fails is only skipped
-            self.failure = f"{type(error).__name__}: {error}"
-
-
 def gather(sources: Mapping[str, Callable[[], T]], timeout: float, on_skip: OnSkip) -> Iterator[tuple[str, T]]:
     """Run all sources in threads. Yield the results that arrive in time, in the order of the sources."""
-    tasks = {name: _Task(source) for name, source in sources.items()}
-    for task in tasks.values():
-        task.start()
+    results: dict[str, T] = {}
+    failures = dict.fromkeys(sources, "took too long")
+
+    def run(name: str, source: Callable[[], T]) -> None:
+        try:
+            result = source()
+        except Exception as error:  # noqa: BLE001  # a source that fails is only skipped
+            failures[name] = f"{type(error).__name__}: {error}"
+            return
+        if result is None:
+            failures[name] = "gave nothing"
+        else:
+            results[name] = result
+
+    # Daemon threads: one that hangs must not keep the process alive.
+    threads = {name: threading.Thread(target=run, args=(name, source), daemon=True) for name, source in sources.items()}
+    for thread in threads.values():
+        thread.start()
     deadline = time.monotonic() + timeout
-    for name, task in tasks.items():
-        task.join(max(0.0, deadline - time.monotonic()))
-        result, failure = task.result, task.failure
-        if task.is_alive() or result is None:
-            on_skip(name, failure)
-            continue
-        yield name, result
+    for name, thread in threads.items():
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if name in results:
+            yield name, results[name]
+        else:
+            on_skip(name, failures[name])
 
 
 def gather_attachments(
