@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from ebbtide.core.blob_names import MEMORY, digest
 from ebbtide.core.errors import BadRequest, StoreError
+from ebbtide.core.records import strings_in
 from ebbtide.core.tool_calls import file_path
 from ebbtide.core.types import Item
 from ebbtide.store import LogReader, Position, ReadResult, Record
@@ -81,8 +82,7 @@ def _split_blocks(record: Record) -> list[tuple[str, Block]]:
         blocks = wire.messages.split(record.get("wire") or record.get("message"), wire.list_key)
     except BadRequest:
         return []
-    ids = record.get("ebbids")
-    id_prefixes = [str(id).rpartition("-")[0] for id in ids] if isinstance(ids, list) else []
+    id_prefixes = [id.rpartition("-")[0] for id in strings_in(record, "ebbids")]
     if len(id_prefixes) != len(blocks):
         id_prefixes = [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
     return list(zip(id_prefixes, blocks, strict=True))
@@ -139,9 +139,6 @@ class SessionRecords:
     def items_in(self, scope: Scope) -> dict[str, IndexEntry]:
         """Return a conversation's items by the content part of their ids. Only its own calls describe its results."""
         self._refresh()
-        return self._items_in(scope)
-
-    def _items_in(self, scope: Scope) -> dict[str, IndexEntry]:
         items, calls = dict[str, IndexEntry](), dict[str, IndexEntry]()
         for uuid in scope.messages:
             for entry in self._messages.get(uuid, ()):
@@ -161,17 +158,17 @@ class SessionRecords:
             text = self.log.read_blob(name)
             return IndexEntry(handle=name, text=text, digest=digest(text), role="tool", kind="blob", blob=name)
         match = _HANDLE.fullmatch(wanted)
-        items = self._items if scope is None else self._items_in(scope)
+        items = self._items if scope is None else self.items_in(scope)
         matches = [mark for mark in items if match and mark.startswith(f"{SCHEME}-{match['hash']}")]
         nth = match and match["nth"]
         if nth is not None and len(matches) == 1 and f"{matches[0]}-{nth}" not in self._ids:
             matches = []
         if not matches:
             owner = "session" if scope is None else "conversation"
-            raise BadRequest(f"{_quote(wanted)} is not a handle that this {owner} recorded")
+            raise BadRequest(f"{wanted[:80]!r} is not a handle that this {owner} recorded")
         if len(matches) > 1:
             candidates = ", ".join(mark.partition("-")[2] for mark in matches[:_MAX_CANDIDATES])
-            raise BadRequest(f"{_quote(wanted)} may mean {len(matches)} items: {candidates}. Give more digits")
+            raise BadRequest(f"{wanted[:80]!r} may mean {len(matches)} items: {candidates}. Give more digits")
         return items[matches[0]]
 
     def _blob_name(self, handle: str) -> str:
@@ -184,10 +181,9 @@ class SessionRecords:
     def _refresh(self) -> None:
         reading = read_since(self.log, self._position)
         if reading is None:
-            for table in (self._items, self._ids, self._calls, self._numbers, self._messages):
+            by_id = (self._items, self._calls, self._numbers, self._messages)
+            for table in (*by_id, self._ids, self._blobs, self._blob_folders):
                 table.clear()
-            self._blobs.clear()
-            self._blob_folders.clear()
             reading = self.log.read()
         for uuid, number, blocks in read_messages(reading.records, self):
             self._numbers[uuid] = number
@@ -195,7 +191,7 @@ class SessionRecords:
             self._messages[uuid] = entries
             self._items |= {entry.handle: entry for entry in entries}
             self._calls |= {entry.call_id: entry for entry, _ in blocks if entry.kind == "call"}
-        self._ids |= {str(id) for record in reading.records for id in _as_list(record.get("ebbids"))}
+        self._ids |= {id for record in reading.records for id in strings_in(record, "ebbids")}
         self._learn_blobs(reading)
         self._position = reading.position
 
@@ -271,11 +267,3 @@ def read_since(log: LogReader, position: Position) -> ReadResult | None:
 def _raw_as_json(raw: object) -> str:
     """Return a block without text as the provider's JSON."""
     return json.dumps(raw, ensure_ascii=False, default=str) if raw not in (None, "") else ""
-
-
-def _as_list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _quote(handle: str) -> str:
-    return repr(handle[:80])
