@@ -91,7 +91,7 @@ class _Place:
     project: str
     store: Store
     session: str
-    start: SessionStart | None = None
+    start: SessionStart | None
     """None for a new session."""
 
 
@@ -100,10 +100,10 @@ def _find_place(args: argparse.Namespace, settings: Settings) -> _Place:
     if not root.is_dir():
         raise BadRequest(f"there is no directory {args.directory}")
     store, project = open_store(settings.store, durable=settings.durable), str(project_root(root) or root)
-    if args.resume is None and not args.newest:
-        return _Place(root=root, project=project, store=store, session=new_session_id())
-    session = find_session(store, project, args.resume or "").session
-    start = read_chat_records(store.peek(session, project=project).read().records).start
+    session, start = new_session_id(), None
+    if args.resume is not None or args.newest:
+        session = find_session(store, project, args.resume or "").session
+        start = read_chat_records(store.peek(session, project=project).read().records).start
     return _Place(root=root, project=project, store=store, session=session, start=start)
 
 

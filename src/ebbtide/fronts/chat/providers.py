@@ -114,9 +114,9 @@ def define_tools(tools: Iterable[Tool], wire: str) -> list[Body]:
 # --- streams -----------------------------------------------------------------------------------------------------
 
 
-def wait_for_response(pieces: Iterator[Piece]) -> Body:
+def wait_for_response(open_stream: Callable[[], Iterator[Piece]], stop: threading.Event) -> Body:
     """Read a stream to its end and return the response only."""
-    for piece in pieces:
+    for piece in stream_until_stopped(open_stream, stop):
         if not isinstance(piece, str):
             return piece
     raise IncompleteReply

@@ -26,14 +26,7 @@ from ebbtide.fronts.chat.error_messages import explain_error
 from ebbtide.fronts.chat.loop import MAX_REQUESTS, Agent, final_reply
 from ebbtide.fronts.chat.permission import AskUser, Permissions, Rules
 from ebbtide.fronts.chat.prompts import SUBAGENT_PROMPT, prompt_for
-from ebbtide.fronts.chat.providers import (
-    Interruption,
-    Provider,
-    ToolCall,
-    define_tools,
-    stream_until_stopped,
-    wait_for_response,
-)
+from ebbtide.fronts.chat.providers import Interruption, Provider, ToolCall, define_tools, wait_for_response
 from ebbtide.fronts.chat.tools import SUBAGENT_TOOLS, TOOLS, Tool, ToolError, ToolResult, ToolState
 from ebbtide.fronts.chat.tools.bash import stop_all
 from ebbtide.fronts.chat.tools.tasks import format_todos
@@ -192,7 +185,7 @@ def _open_context(make: Callable[..., Context], setup: Setup, state: ToolState, 
 
     def summarize(request: dict[str, object]) -> object:
         # If the user interrupts, the engine compacts with facts only.
-        response = wait_for_response(stream_until_stopped(partial(provider.stream, request), state.stop))
+        response = wait_for_response(partial(provider.stream, request), state.stop)
         bill.add(provider.model, provider.read(response).usage)
         return response
 

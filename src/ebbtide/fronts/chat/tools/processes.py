@@ -22,11 +22,9 @@ MAX_BYTES = 30_000  # about 8,000 tokens
 class Process:
     """A running program and the first part of its output, stdout and stderr in the order printed."""
 
-    def __init__(
-        self, command: Sequence[str], cwd: Path, environ: Mapping[str, str] | None, *, lines: int = MAX_LINES
-    ) -> None:
+    def __init__(self, command: Sequence[str], cwd: Path, environ: Mapping[str, str] | None) -> None:
         self._head = bytearray()
-        self._lines_left = lines
+        self._lines_left = MAX_LINES
         self.total = 0
         """Bytes printed so far."""
         self._shown_bytes = 0

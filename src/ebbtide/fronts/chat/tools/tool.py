@@ -14,6 +14,7 @@ from threading import Event
 from typing import Literal
 
 from ebbtide.fronts.chat.tools.processes import Process
+from ebbtide.workspace import changed_files, file_times
 
 ActionKind = Literal["none", "read", "write", "run"]
 
@@ -143,13 +144,14 @@ class ToolState:
 
     def mark_as_known(self, path: Path) -> None:
         """Remember that the model knows the file's current content."""
-        self.known_files[str(path)] = _modified_at(path)
+        self.known_files |= file_times([str(path)])
 
     def stale_reason(self, path: Path) -> str:
         """Return why the model must read the file before it changes it, or ''."""
         if str(path) not in self.known_files:
             return "it was not read yet, or no longer stands in the conversation"
-        return "" if self.known_files[str(path)] == _modified_at(path) else "it changed on disk since it was read"
+        is_changed = bool(changed_files({str(path): self.known_files[str(path)]}))
+        return "it changed on disk since it was read" if is_changed else ""
 
     def run_recall(self, name: str, arguments: Arguments) -> ToolResult:
         """Answer a call of one of the engine's recall tools."""
@@ -157,13 +159,6 @@ class ToolState:
             raise ToolError("this session has no recall")
         text = self.recall(name, arguments)
         return ToolResult(text=text, is_error=text.startswith("Error: "))
-
-
-def _modified_at(path: Path) -> int | None:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return None
 
 
 def path_action(tool: str, kind: ActionKind, default: str = "") -> Callable[[ToolState, Arguments], Action]:
