@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ebbtide.fronts.chat.tools.processes import Process
-from ebbtide.fronts.chat.tools.tool import Action, Arguments, Tool, ToolError, ToolResult, ToolState
+from ebbtide.fronts.chat.tools.tool import Action, Arguments, ToolError, ToolResult, ToolState, tool
 from ebbtide.workspace import find_program
 
 _TIMEOUT, _MAX_TIMEOUT = 120, 600  # seconds; a longer command runs in the background
@@ -16,7 +16,20 @@ def _action(_state: ToolState, arguments: Arguments) -> Action:
     return Action(tool="bash", kind="run", command=arguments.text("command"))
 
 
-def _run(state: ToolState, arguments: Arguments) -> ToolResult:
+@tool(
+    "Run a command line with bash in the workspace. Each call is a shell of its own: `cd` and variables do not "
+    "last. The first 250 lines of output come back. Set `background` for servers and long builds, then call with "
+    "`task` to see what is new, and with `stop` to end it. Prefer read, grep and glob to cat, grep and find.",
+    {
+        "command": {"type": "string"},
+        "timeout": {"type": "integer", "description": f"Seconds, {_TIMEOUT} by default, {_MAX_TIMEOUT} at most."},
+        "background": {"type": "boolean", "description": "Return at once and let it run."},
+        "task": {"type": "string", "description": "A background command, as in b1, instead of a new one."},
+        "stop": {"type": "boolean", "description": "With `task`: end it."},
+    },
+    action=_action,
+)
+def bash(state: ToolState, arguments: Arguments) -> ToolResult:
     if name := arguments.optional_text("task"):
         return _check_background(state, name, stop=arguments.boolean("stop"))
     command = arguments.text("command")
@@ -73,23 +86,3 @@ def report_ended_commands(state: ToolState) -> str:
     new = {name: code for name, code in codes.items() if code is not None and name not in state.reported_exits}
     state.reported_exits.update(new)
     return "\n".join(f"Background command {name} ended with exit code {code}." for name, code in new.items())
-
-
-bash = Tool(
-    name="bash",
-    description=(
-        "Run a command line with bash in the workspace. Each call is a shell of its own: `cd` and variables do not "
-        "last. The first 250 lines of output come back. Set `background` for servers and long builds, then call with "
-        "`task` to see what is new, and with `stop` to end it. Prefer read, grep and glob to cat, grep and find."
-    ),
-    properties={
-        "command": {"type": "string"},
-        "timeout": {"type": "integer", "description": f"Seconds, {_TIMEOUT} by default, {_MAX_TIMEOUT} at most."},
-        "background": {"type": "boolean", "description": "Return at once and let it run."},
-        "task": {"type": "string", "description": "A background command, as in b1, instead of a new one."},
-        "stop": {"type": "boolean", "description": "With `task`: end it."},
-    },
-    required=(),
-    action=_action,
-    run=_run,
-)

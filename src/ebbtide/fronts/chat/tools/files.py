@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.tokens.estimator import DEFAULT
-from ebbtide.fronts.chat.tools.tool import Arguments, Tool, ToolError, ToolResult, ToolState, path_action
+from ebbtide.fronts.chat.tools.tool import Arguments, ToolError, ToolResult, ToolState, path_action, tool
 from ebbtide.workspace import changed_files
 
 MAX_BYTES = 256 * 1024
@@ -29,7 +29,18 @@ _PATH = {"type": "string", "description": "Relative to the workspace, or absolut
 # --- read --------------------------------------------------------------------------------------------------------
 
 
-def _read(state: ToolState, arguments: Arguments) -> ToolResult:
+@tool(
+    "Read a text file. Lines come numbered, as in `    12<tab>text`; the numbers are not part of the file. "
+    "A file over 256 KB is read in ranges.",
+    {
+        "path": _PATH,
+        "offset": {"type": "integer", "description": "First line, from 1."},
+        "limit": {"type": "integer", "description": "Number of lines."},
+    },
+    required=("path",),
+    action=path_action("read", "read"),
+)
+def read(state: ToolState, arguments: Arguments) -> ToolResult:
     path = state.resolve_path(arguments)
     offset, limit = arguments.integer("offset", 1), arguments.integer("limit", 0)
     if offset < 1 or limit < 0:
@@ -78,27 +89,16 @@ def _line_heads(file: BinaryIO) -> Iterator[bytes]:
         yield head
 
 
-read = Tool(
-    name="read",
-    description=(
-        "Read a text file. Lines come numbered, as in `    12<tab>text`; the numbers are not part of the file. "
-        "A file over 256 KB is read in ranges."
-    ),
-    properties={
-        "path": _PATH,
-        "offset": {"type": "integer", "description": "First line, from 1."},
-        "limit": {"type": "integer", "description": "Number of lines."},
-    },
-    required=("path",),
-    action=path_action("read", "read"),
-    run=_read,
-)
-
-
 # --- write -------------------------------------------------------------------------------------------------------
 
 
-def _write(state: ToolState, arguments: Arguments) -> ToolResult:
+@tool(
+    "Write a file as a whole: a new one, or one you have read. To change a part of a file use edit.",
+    {"path": _PATH, "content": {"type": "string", "description": "All of the file."}},
+    required=("path", "content"),
+    action=path_action("write", "write"),
+)
+def write(state: ToolState, arguments: Arguments) -> ToolResult:
     path, content = state.resolve_path(arguments), arguments.optional_text("content")
     shown_path = state.display_path(path)
     if path.is_dir():
@@ -135,20 +135,22 @@ def _umask() -> int:
     return umask
 
 
-write = Tool(
-    name="write",
-    description="Write a file as a whole: a new one, or one you have read. To change a part of a file use edit.",
-    properties={"path": _PATH, "content": {"type": "string", "description": "All of the file."}},
-    required=("path", "content"),
-    action=path_action("write", "write"),
-    run=_write,
-)
-
-
 # --- edit --------------------------------------------------------------------------------------------------------
 
 
-def _edit(state: ToolState, arguments: Arguments) -> ToolResult:
+@tool(
+    "Replace a text in a file you have read. `old` must match exactly, blanks included and without line numbers, "
+    "and must be found once, unless `all` is set.",
+    {
+        "path": _PATH,
+        "old": {"type": "string", "description": "What stands there now."},
+        "new": {"type": "string", "description": "What shall stand there."},
+        "all": {"type": "boolean", "description": "Replace every occurrence."},
+    },
+    required=("path", "old", "new"),
+    action=path_action("edit", "write"),
+)
+def edit(state: ToolState, arguments: Arguments) -> ToolResult:
     path = state.resolve_path(arguments)
     if not path.is_file():
         raise ToolError(f"there is no file {state.display_path(path)}; write makes one")
@@ -189,24 +191,6 @@ def show_change(before: str, after: str) -> str:
     lines = [f"{n:>6}\t{line}" for n, line in enumerate(new[first:last], first + 1)]
     hidden = len(lines) - _MAX_EXCERPT
     return "\n".join([*lines[:_MAX_EXCERPT], *([f"[{pluralize(hidden, 'more line')}]"] if hidden > 0 else [])])
-
-
-edit = Tool(
-    name="edit",
-    description=(
-        "Replace a text in a file you have read. `old` must match exactly, blanks included and without line numbers, "
-        "and must be found once, unless `all` is set."
-    ),
-    properties={
-        "path": _PATH,
-        "old": {"type": "string", "description": "What stands there now."},
-        "new": {"type": "string", "description": "What shall stand there."},
-        "all": {"type": "boolean", "description": "Replace every occurrence."},
-    },
-    required=("path", "old", "new"),
-    action=path_action("edit", "write"),
-    run=_edit,
-)
 
 
 # --- changes by others ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from ebbtide.fronts.chat.tools.processes import MAX_LINES, Process
-from ebbtide.fronts.chat.tools.tool import Arguments, Tool, ToolError, ToolResult, ToolState, path_action
+from ebbtide.fronts.chat.tools.tool import Arguments, ToolError, ToolResult, ToolState, path_action, tool
 from ebbtide.workspace import find_program
 
 _TIMEOUT = 30  # seconds: a search that takes longer is not narrow enough
@@ -17,7 +17,18 @@ _MAX_ENTRIES = 100_000  # in a larger tree the pattern must say where to look
 _SKIPPED = (".git", "node_modules", ".venv", "__pycache__")
 
 
-def _grep(state: ToolState, arguments: Arguments) -> ToolResult:
+@tool(
+    "Search the text of files by a regular expression. Gives file, line number and line; 250 lines at most.",
+    {
+        "pattern": {"type": "string", "description": "An extended regular expression."},
+        "path": {"type": "string", "description": "File or directory; default: the workspace."},
+        "glob": {"type": "string", "description": "Only files of this name, as in *.py."},
+        "ignore_case": {"type": "boolean"},
+    },
+    required=("pattern",),
+    action=path_action("grep", "read", default="."),
+)
+def grep(state: ToolState, arguments: Arguments) -> ToolResult:
     path = state.resolve_path(arguments, default=".")
     if not path.exists():
         raise ToolError(f"there is no {state.display_path(path)}")
@@ -47,24 +58,16 @@ def _search_command(pattern: str, path: str, files: str, case: Sequence[str]) ->
     return [grep, "-rnIE", "--color=never", *skipped, *case, *only, "-e", pattern, "--", path]
 
 
-grep = Tool(
-    name="grep",
-    description=(
-        "Search the text of files by a regular expression. Gives file, line number and line; 250 lines at most."
-    ),
-    properties={
-        "pattern": {"type": "string", "description": "An extended regular expression."},
-        "path": {"type": "string", "description": "File or directory; default: the workspace."},
-        "glob": {"type": "string", "description": "Only files of this name, as in *.py."},
-        "ignore_case": {"type": "boolean"},
+@tool(
+    "Find files by name, as in **/*.py or src/*.md. The ones changed last come first; 250 at most.",
+    {
+        "pattern": {"type": "string"},
+        "path": {"type": "string", "description": "Directory to look in; default: the workspace."},
     },
     required=("pattern",),
-    action=path_action("grep", "read", default="."),
-    run=_grep,
+    action=path_action("glob", "read", default="."),
 )
-
-
-def _glob(state: ToolState, arguments: Arguments) -> ToolResult:
+def glob(state: ToolState, arguments: Arguments) -> ToolResult:
     start, pattern = state.resolve_path(arguments, default="."), arguments.text("pattern")
     if not start.is_dir():
         raise ToolError(f"{state.display_path(start)} is no directory")
@@ -92,16 +95,3 @@ def _matches(start: Path, pattern: str) -> Iterator[Path]:
     for path in islice(start.glob(pattern), _MAX_ENTRIES):
         if not set(_SKIPPED).intersection(path.relative_to(start).parts) and path.is_file():
             yield path
-
-
-glob = Tool(
-    name="glob",
-    description="Find files by name, as in **/*.py or src/*.md. The ones changed last come first; 250 at most.",
-    properties={
-        "pattern": {"type": "string"},
-        "path": {"type": "string", "description": "Directory to look in; default: the workspace."},
-    },
-    required=("pattern",),
-    action=path_action("glob", "read", default="."),
-    run=_glob,
-)

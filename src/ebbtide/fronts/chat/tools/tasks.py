@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ebbtide.fronts.chat.tools.tool import Arguments, Tool, ToolError, ToolResult, ToolState
+from ebbtide.fronts.chat.tools.tool import Arguments, ToolError, ToolResult, ToolState, tool
 
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
-def _todo(state: ToolState, arguments: Arguments) -> ToolResult:
+@tool(
+    "Keep a list of the steps of a larger task. Send the whole list each time; one entry is in_progress.",
+    {
+        "todos": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "content": {"type": "string"},
+                    "status": {"type": "string", "enum": list(_MARKS)},
+                },
+                "required": ["content", "status"],
+            },
+        }
+    },
+    required=("todos",),
+)
+def todo(state: ToolState, arguments: Arguments) -> ToolResult:
     state.todos[:] = [_read_todo(entry) for entry in arguments.array("todos")]
     return ToolResult(text=format_todos(state.todos) or "The list is empty.")
 
@@ -33,45 +50,18 @@ def remind_of_todos(state: ToolState) -> str:
     return f"Your list as it stands; bring it up to date as you go on:\n{format_todos(state.todos)}"
 
 
-todo = Tool(
-    name="todo",
-    description="Keep a list of the steps of a larger task. Send the whole list each time; one entry is in_progress.",
-    properties={
-        "todos": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "content": {"type": "string"},
-                    "status": {"type": "string", "enum": list(_MARKS)},
-                },
-                "required": ["content", "status"],
-            },
-        }
-    },
-    required=("todos",),
-    run=_todo,
-)
-
-
-def _task(state: ToolState, arguments: Arguments) -> ToolResult:
-    if state.run_subagent is None:
-        raise ToolError("a sub-agent starts no sub-agents")
-    reply = state.run_subagent(arguments.text("title"), arguments.text("prompt"))
-    return ToolResult(text=reply or "(the sub-agent said nothing)", is_error=not reply)
-
-
-task = Tool(
-    name="task",
-    description=(
-        "Give a piece of work to a sub-agent that has the same tools and a fresh context: a wide search, a review, "
-        "anything whose details you will not need again. It sees nothing of this conversation: tell it all it must "
-        "know, and what to report. You get its final words."
-    ),
-    properties={
+@tool(
+    "Give a piece of work to a sub-agent that has the same tools and a fresh context: a wide search, a review, "
+    "anything whose details you will not need again. It sees nothing of this conversation: tell it all it must "
+    "know, and what to report. You get its final words.",
+    {
         "title": {"type": "string", "description": "Three to five words."},
         "prompt": {"type": "string", "description": "The whole task."},
     },
     required=("title", "prompt"),
-    run=_task,
 )
+def task(state: ToolState, arguments: Arguments) -> ToolResult:
+    if state.run_subagent is None:
+        raise ToolError("a sub-agent starts no sub-agents")
+    reply = state.run_subagent(arguments.text("title"), arguments.text("prompt"))
+    return ToolResult(text=reply or "(the sub-agent said nothing)", is_error=not reply)

@@ -92,7 +92,7 @@ class Action:
     """With symbolic links resolved."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Tool:
     name: str
     description: str
@@ -164,3 +164,14 @@ class ToolState:
 def path_action(tool: str, kind: ActionKind, default: str = "") -> Callable[[ToolState, Arguments], Action]:
     """For tools that read or write the file or directory in their `path` argument."""
     return lambda state, arguments: Action(tool=tool, kind=kind, path=state.resolve_path(arguments, default))
+
+
+def tool(
+    description: str,
+    properties: Mapping[str, Mapping[str, object]],
+    *,
+    required: tuple[str, ...] = (),
+    action: Callable[[ToolState, Arguments], Action] | None = None,
+) -> Callable[[Callable[[ToolState, Arguments], ToolResult]], Tool]:
+    """Make a function the tool of its name. The arguments are the fields of `Tool`."""
+    return lambda run: Tool(run.__name__, description, properties, required, run, action)
