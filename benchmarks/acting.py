@@ -1,10 +1,10 @@
 """What a turn costs when it acts: `python benchmarks/acting.py [--data ../shared/data] [--sessions N] [--json]`.
 
-Recorded sessions are lived through once more as if their clients had never compacted: the default policy, no model, in
-memory, and for a bill what was sent. Each turn's CPU time is put down by what it did. Every session is played several
-times, and of each turn the fastest counts, since the machine may be busy; the slowest of all is told beside it. Where
-LangChain is installed, its `ContextEditingMiddleware` gets the same conversations. At the end: how many recorded calls
-of the first three sessions `ebb replay` plays and scores in a second under one policy, recall queries included.
+It replays recorded sessions as if their clients had never compacted: the default policy, no model, in memory, billed
+for what was sent. CPU times are grouped by what the turn did. Every session is replayed several times, and the fastest
+time of each turn counts, because the machine may be busy; the slowest of all is printed too. If LangChain is installed,
+its `ContextEditingMiddleware` gets the same conversations. At the end it prints how many recorded calls of the first
+three sessions `ebb replay` replays and scores in a second under one policy, recall queries included.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Turn:
     did: str
     """`idle`, `offloading` on arrival, `clearing` or `folding`."""
     tokens: int
-    """Before anything was done."""
+    """Before the turn did anything."""
     cpu: float
-    """Milliseconds, the fastest time it was played."""
+    """Milliseconds of the fastest replay."""
     slowest: float
 
 
 def recordings(data: Path, most: int) -> list[Path]:
-    """Sessions that are long enough, in an order that has nothing to do with what is in them."""
+    """Return the sessions that are long enough, in an order that does not depend on their content."""
     with (data / "MANIFEST.csv").open() as manifest:
         rows = [row for row in csv.DictReader(manifest) if row["kind"] == "session"]
     long = [row for row in rows if row["api_calls"].isdigit() and int(row["api_calls"]) >= CALLS]
@@ -59,7 +59,7 @@ def recordings(data: Path, most: int) -> list[Path]:
 
 
 def ours(tape: ReplaySession, window: int) -> Iterator[tuple[str, int, float]]:
-    """What each turn did, the tokens that it found, and what it took."""
+    """Return what each turn did, its tokens, and its time."""
     engine = EngineContender(tape, "default", window)
     for take in tape.calls:
         start = time.process_time()
@@ -76,7 +76,7 @@ def ours(tape: ReplaySession, window: int) -> Iterator[tuple[str, int, float]]:
 
 
 def theirs(tape: ReplaySession, window: int) -> Iterator[tuple[str, int, float]]:
-    """The middleware's own call, with what it suggests for a window of this size. Its classes are made beforehand."""
+    """Time the middleware's own call, with the settings suggested for this window. Messages are converted before."""
     from langchain.agents.middleware import ClearToolUsesEdit  # noqa: PLC0415 - may not be installed
     from langchain.agents.middleware.types import ModelRequest  # noqa: PLC0415
     from peers_langchain import Editing  # noqa: PLC0415
@@ -97,7 +97,7 @@ def played(files: list[Path], window: int, subject: Any, times: int) -> list[Tur
     found: list[Turn] = []
     for path in files:
         for tape in sessions_in(load(path), path.name):
-            # The recording is ours to keep, not the subject's: the collector need not look at it.
+            # The recording belongs to the benchmark, not to the subject, so the collector need not look at it.
             gc.collect()
             gc.freeze()
             runs = [list(subject(tape, window)) for _ in range(times)]
@@ -136,7 +136,7 @@ def throughput(files: list[Path]) -> dict[str, float]:
 
 
 def measured(files: list[Path], windows: list[int], times: int) -> dict[str, Any]:
-    # What is compiled and imported when a process first folds is no part of a turn.
+    # What a process compiles and imports at its first compaction is not part of a turn.
     played(files[:1], 32_000, ours, 1)
     try:
         import langchain  # noqa: F401, PLC0415

@@ -1,8 +1,8 @@
-"""The figures of one command each: `python benchmarks/all.py [--only store,memory]`.
+"""Run the benchmarks and write their results: `python benchmarks/all.py [--only store,memory]`.
 
-Runs the scripts one after the other, each in a process of its own, and writes what they tell into `results/`, with what
-is to be known about the machine. A script that fails is named, keeps its last result, and the others go on. Give an
-environment with `requirements/bench.txt` in it to have the peers beside us.
+Each script runs in its own process, one after the other. Its output goes to `results/`, with a description of the
+machine. If a script fails, it is named, its last result stays, and the others run. To compare with other packages, use
+an environment with `requirements/bench.txt`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 SPEED = ("install_size", "import_time", "per_turn", "acting", "memory", "store", "store_bytes", "proxy")
 KEPT = ("tokens", "retention", "folds", "recall")
-"""What is counted, kept and found again of recorded sessions. A busy machine changes only how long a query takes."""
+"""Benchmarks of counting, retention and recall. On a busy machine only the query times change."""
 TRUST = ("isolation",)
 SCRIPTS = (*SPEED, *KEPT, *TRUST)
 OPTIONS = {"retention": ["--fold", "context"]}
-"""Beside `--json`: as users get it."""
+"""Arguments besides `--json`: measure what users get."""
 
 
 def machine() -> dict[str, object]:
-    """What figures depend on. No name of a host, no path."""
+    """Describe what the figures depend on, without host names and paths."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -49,7 +49,7 @@ def _line(path: str, name: str) -> str:
 
 
 def run(name: str) -> str:
-    """Why it failed, or empty."""
+    """Return why it failed, or an empty text."""
     before, start = machine(), time.perf_counter()
     options = [*OPTIONS.get(name, []), "--json"]
     command = [sys.executable, "-W", "ignore", str(HERE / f"{name}.py"), *options]
@@ -66,7 +66,7 @@ def run(name: str) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Four digits: what lies behind them is noise, and differs in every diff."""
+    """Round to four digits: the rest is noise and would show in every diff."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""One made-up agent session, the same for everybody who is measured: a task, then a tool call and its result for ever.
+"""One generated agent session, the same for all subjects: a task, then endless tool calls with their results.
 
 Results are one to two kilobytes of what tools print: numbered source, a listing, a log. Equal seeds give equal text.
 """
@@ -20,7 +20,7 @@ _WORDS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One exchange: the assistant says a word, calls a tool, and gets its result."""
+    """One exchange: a short text of the assistant, a tool call and its result."""
 
     id: str
     said: str
@@ -30,7 +30,7 @@ class Step:
 
 
 def steps(seed: int = 7) -> Iterator[Step]:
-    """An endless session. No two steps are equal, so nothing is saved by recognising a text."""
+    """Yield an endless session. No two steps are equal, so recognizing a text saves nothing."""
     dice, n = random.Random(seed), 0
     while True:
         path = f"src/{dice.choice(_WORDS)}/{dice.choice(_WORDS)}_{n}.py"

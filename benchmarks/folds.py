@@ -1,9 +1,9 @@
-"""Twenty folds of one history, made of recorded sessions set one after the other: what is left of the user's words?
+"""Compact one history twenty times, made of recorded sessions in a row: what is left of the user's messages?
 
     python benchmarks/folds.py [--data DIR] [--folds 20] [--window 100000] [--json]
 
-After every fold each message of the user must stand in the request word for word, or be one `read` away through a
-handle or a file that the request names. The request must not grow from fold to fold, nor the space freed decay.
+After every compaction each user message must be in the request word for word, or one `read` away through a handle or a
+file that the request names. From one compaction to the next the request must not grow, nor the freed space shrink.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STEP = 24
 
 
 def histories(data: Path) -> Iterator[list[Any]]:
-    """The messages of each recorded Claude Code session, as its last request had them, ids made unique."""
+    """Return the messages in the last request of each recorded Claude Code session, with unique ids."""
     for n, path in enumerate(sorted(data.rglob("*.jsonl*"))):
         try:
             recording: Recording = load(path)
@@ -47,7 +47,7 @@ def histories(data: Path) -> Iterator[list[Any]]:
 
 
 def joined(data: Path) -> Iterator[list[Any]]:
-    """The history as it grows. A session begins with the user's words: the one before must end with the assistant's."""
+    """Yield the growing history. A session begins with the user, so the previous one must end with the assistant."""
     history: list[Any] = []
     for messages in histories(data):
         while history and history[-1]["role"] == "user":
@@ -64,7 +64,7 @@ def said(history: list[Any]) -> list[str]:
 
 
 def within_reach(history: list[Any], body: Mapping[str, Any], context: Context) -> tuple[int, int, int]:
-    """Of the user's messages: how many there are, how many stand in the request, how many are one read away."""
+    """Count the user's messages: all, those in the request, and those that are one `read` away."""
     shown = [item.text for item in Reader(DEFAULT).read(dict(body)).items]
     whole = set(shown)
     stubs = [stub for text in shown for line in text.split("\n") if (stub := parse(line)) and stub.path]

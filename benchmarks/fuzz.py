@@ -1,12 +1,12 @@
-"""Every reader of foreign bytes, fed with what no writer would write: `python benchmarks/fuzz.py [--seconds 600]`.
+"""Feed every reader of foreign bytes with inputs that no program writes: `python benchmarks/fuzz.py [--seconds 600]`.
 
     python benchmarks/fuzz.py --seconds 5            # a look at all of them
     python benchmarks/fuzz.py --only proxy,ui --jobs 2
 
-A target runs in a process of its own, for so many seconds. Broken is: an exception that is not one of ours, a promise
-of the reader that does not hold (`fuzz_targets.py`), an input that takes more CPU than a second and fifty microseconds
-a byte, more than 4 GB of addresses. Where `atheris` is installed it chooses inputs by the code that they reach; without
-it they are changed by their structure alone. `--findings FILE` keeps what was found, with the input that shows each.
+Each target runs in its own process for this many seconds. A finding is an exception that is not ours, a broken promise
+of the reader (`fuzz_targets.py`), an input that takes more CPU than a second plus fifty microseconds per byte, or more
+than 4 GB of address space. If `atheris` is installed, it chooses inputs by the code that they reach; otherwise they are
+mutated by their structure alone. `--findings FILE` saves each finding with its input.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from typing import Any, NoReturn
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "fuzz.json"
 if __name__ == "__main__":
-    # In place of this directory, whose files have names that packages of the tests have too.
+    # Instead of this directory, because packages of the tests have the same names as files here.
     sys.path[0] = str(HERE.parent)
 
 _MOST_MEMORY = 4 << 30
 _A_SECOND, _A_BYTE = 1.0, 50e-6
-"""CPU seconds that an input may take, and that each of its bytes adds: a hundred times what a reader needs."""
+"""CPU seconds that an input may take, and that each byte adds: a hundred times what a reader needs."""
 _STUCK = 120
-"""Seconds after which an input that uses no CPU hangs."""
+"""Seconds after which an input that uses no CPU counts as hung."""
 _MOST_FINDINGS = 40
 
 
 class Slow(BaseException):
-    """An input took too long. Not an `Exception`: readers that guard against anything must not hide it."""
+    """An input took too long. Not an `Exception`, so that readers that catch everything do not hide it."""
 
 
 def _too_slow(*_: object) -> NoReturn:
@@ -52,7 +52,7 @@ def _too_slow(*_: object) -> NoReturn:
 
 
 class Trial:
-    """One target: runs inputs, counts, and keeps what was found."""
+    """Runs the inputs of one target, counts them, and keeps the findings."""
 
     def __init__(self, check: Callable[[bytes], None], out: Path, seconds: float, about: dict[str, Any]) -> None:
         self.check, self.out, self.seconds, self.about = check, out, seconds, about
@@ -103,7 +103,7 @@ class Trial:
         temporary.replace(self.out)
 
     def _keep(self, broken: BaseException, data: bytes) -> None:
-        """Once for each place; the shortest input stays."""
+        """Keep one finding per place, with the shortest input."""
         place = _place(broken)
         name = f"{type(broken).__name__} {place}" if not isinstance(broken, Slow) else f"Slow {place}"
         known = self.findings.get(name)
@@ -124,7 +124,7 @@ class Trial:
 
 
 def _place(broken: BaseException) -> str:
-    """The innermost line of ours, or of the check that it broke."""
+    """Return the innermost line of Ebbtide, or of the check that failed."""
     frames = traceback.extract_tb(broken.__traceback__)
     ours = (
         [one for one in frames if "ebbtide" in one.filename]
@@ -180,7 +180,7 @@ def _instrumented(atheris: Any) -> Iterator[None]:
 
 
 def _guide(atheris: Any, trial: Trial, mutator: Any, seeds: Sequence[bytes], longest: int) -> None:
-    """libFuzzer chooses, by what was reached; half of the changes are of the input's structure."""
+    """Let libFuzzer choose inputs by coverage; half of the mutations change the input's structure."""
     corpus = tempfile.mkdtemp(prefix="fuzz-")
     for n, one in enumerate(seeds):
         Path(corpus, f"{n:04}").write_bytes(one[:longest])
@@ -266,7 +266,7 @@ _SUMMED = ("seconds", "runs", "bytes")
 
 
 def _merge(told: dict[str, Any]) -> None:
-    """Into the table: time and runs add up, and what was found is what the last campaign found. Inputs stay out."""
+    """Update the table: times and runs add up, findings are those of the last campaign. Inputs are not stored."""
     from benchmarks.all import machine  # noqa: PLC0415
 
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"result": []}
@@ -286,7 +286,7 @@ def _merge(told: dict[str, Any]) -> None:
 
 
 def table() -> str:
-    """The results as the page on security shows them."""
+    """Return the results as a table for the page on security."""
     rows = ["| reads | seconds | inputs | found, fixed | left |", "|---|--:|--:|--:|--:|"]
     for one in json.loads(RESULTS.read_text())["result"]:
         counts = f"{one['seconds']:,.0f} | {one['runs']:,} | {len(one['mended'])} | {len(one['findings'])}"
@@ -297,12 +297,12 @@ def table() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--only", default="", help="names, with commas; a name that ends in * stands for several")
+    parser.add_argument("--only", default="", help="comma-separated names; a name may end in *")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--table", action="store_true", help="the results so far, for the page on security")
-    parser.add_argument("--findings", type=Path, help="a file for what was found, with the inputs")
+    parser.add_argument("--table", action="store_true", help="print the results so far, for the page on security")
+    parser.add_argument("--findings", type=Path, help="write findings with their inputs to this file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -1,6 +1,6 @@
-"""Changes bytes so that readers get far into them: JSON by its tree, logs by the line, the rest by the byte.
+"""Mutate inputs so that readers get far into them: JSON by its tree, logs by line, everything else by byte.
 
-Everything follows from a `random.Random`: the same seed gives the same inputs.
+All choices come from one `random.Random`, so the same seed gives the same inputs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 LONGEST = 64 << 10
-"""Bytes of an input. Larger ones test the same code at the price of fewer runs."""
+"""Largest input in bytes. Larger ones test the same code and allow fewer runs."""
 
 ODD_VALUES: tuple[Any, ...] = (
     None,
@@ -100,14 +100,14 @@ ODD_BYTES: tuple[bytes, ...] = (
 
 
 class Mutator:
-    """Makes new inputs out of known ones."""
+    """Makes new inputs from known ones."""
 
     def __init__(self, seeds: Sequence[bytes], random: Random, words: Sequence[bytes] = ()) -> None:
         self.seeds, self.random = seeds, random
         self.tokens = (*ODD_BYTES, *words)
 
     def input(self) -> bytes:
-        """One more, from a seed of our own choice."""
+        """Return one more input, from a seed that we choose."""
         return self.change(self.random.choice(self.seeds))
 
     def change(self, data: bytes) -> bytes:
@@ -119,7 +119,7 @@ class Mutator:
     # --- by the tree
 
     def _by_tree(self, data: bytes) -> bytes:
-        """One JSON value, or one line of several, with a part of it changed; of an HTTP request the body."""
+        """Change a part of one JSON value, of one line, or of the body of an HTTP request."""
         head, blank, body = data.partition(b"\r\n\r\n")
         if blank and body:
             changed = self._by_json(body)
@@ -236,14 +236,14 @@ def _parsed(raw: bytes) -> Any:
 
 
 def _dumped(tree: Any, random: Random) -> bytes:
-    """As JSON, with or without escapes, blanks and an integer that Python itself would not write."""
+    """Write JSON, with or without escapes, blanks and an integer that Python itself would not write."""
     compact = {"separators": (",", ":")} if random.random() < 0.5 else {}
     text = json.dumps(tree, ensure_ascii=random.random() < 0.5, **compact)  # type: ignore[arg-type]
     return text.encode("utf-8", "surrogatepass")
 
 
 def _places(tree: Any) -> list[tuple[Any, Any]]:
-    """Each holder with each of its keys."""
+    """Yield each container with each of its keys."""
     found: list[tuple[Any, Any]] = []
     todo = [tree]
     while todo and len(found) < 5000:

@@ -1,4 +1,4 @@
-"""Readers of foreign bytes that stand in files: recordings, a store, settings; and what a model asks of recall."""
+"""Fuzz targets that read files: recordings, a store, settings; and the recall calls of a model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONGEST_SEED = 24 << 10
 
 
 def _beginning(path: Path) -> bytes:
-    """The first lines of a recording, not more than a seed should have."""
+    """Return the first lines of a recording, no more than a seed should have."""
     data = path.read_bytes()
     data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     if len(data) <= _LONGEST_SEED or not data[:_LONGEST_SEED].count(b"\n"):
@@ -43,7 +43,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def _recorded(folder: str, made: Callable[[], list[bytes]]) -> Callable[[], list[bytes]]:
-    """Recordings of real agents where they are at hand, and ones of our own."""
+    """Return recordings of real agents if available, and generated ones."""
 
     def seeds() -> list[bytes]:
         files = sorted((DATA / folder).glob("*"))[:8] if folder else []
@@ -150,7 +150,7 @@ def _pi_rows() -> list[bytes]:
 
 @contextmanager
 def _opencode_folder() -> Iterator[Check]:
-    """The export, and its storage directory with the input in place of one of its files."""
+    """Read the export, and its storage directory with the input as one of its files."""
     from ebbtide.formats import load  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
@@ -174,7 +174,7 @@ def _opencode_folder() -> Iterator[Check]:
 
 
 def stored_session(root: Path) -> Path:
-    """With one session that made edits and a fold; gives its log."""
+    """Create a session with edits and a compaction. Return its log."""
     talker = BilledAgent(root, session="one", project="p", window=9_000).steps(14, lines=60)
     talker.context.compact()
     talker.context.prepare({"model": "claude-opus-4-5", "max_tokens": 100, "messages": talker.messages})
@@ -186,7 +186,7 @@ def _own(end: str) -> Callable[[], list[bytes]]:
     def seeds() -> list[bytes]:
         with tempfile.TemporaryDirectory() as folder:
             log = stored_session(Path(folder))
-            # A checkpoint is written beside a long log.
+            # A long log gets a checkpoint next to it.
             context = Context(store=folder, session="one", project="p", window=9_000, clock=lambda: 1e9)
             context.edits  # noqa: B018
             found = [log] if end == ".jsonl" else sorted(Path(folder).rglob(f"*{end}"))
@@ -199,7 +199,7 @@ def _own(end: str) -> Callable[[], list[bytes]]:
 
 
 def _lines(data: bytes) -> None:
-    """Both ways of reading a log find the same damage and stop at the same place."""
+    """Check that both ways of reading a log find the same damage and stop at the same place."""
     half = len(data) // 3
     found = scan([data[:half], data[half:]], Position())
     taken: list[object] = []
@@ -212,7 +212,7 @@ def _lines(data: bytes) -> None:
 
 @contextmanager
 def _placed(end: str) -> Iterator[Check]:
-    """The input in place of one file of a store; then everything that opens a store does so."""
+    """Put the input in place of one file of a store, then use everything that opens a store."""
     with tempfile.TemporaryDirectory() as folder:
         whole, root = Path(folder, "whole"), Path(folder, "root")
         stored_session(whole)
@@ -240,7 +240,7 @@ def _remember(root: Path) -> None:
 
 
 def _opened(root: Path) -> None:
-    """Each step may be refused, and none may fail."""
+    """Run all steps: each may be refused, none may fail."""
     store = open_store(root, durable=False)
     body = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "hello"}]}
     context = Context(store=store, session="one", project="p", window=9_000, clock=lambda: 2e9)
@@ -260,7 +260,7 @@ def _opened(root: Path) -> None:
 
 @contextmanager
 def _indexed() -> Iterator[Check]:
-    """A damaged index is made again, and a query may be anything."""
+    """Check that a damaged index is rebuilt, and that any query works."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         stored_session(root)
@@ -294,7 +294,7 @@ _SETTINGS = (
 
 @contextmanager
 def _config() -> Iterator[Check]:
-    """Settings or a refusal; a repository's file never says where things are written or sent."""
+    """Check that settings are read or refused. A repository's file must not say where things are written or sent."""
     with tempfile.TemporaryDirectory() as folder:
         home, project = Path(folder, "home"), Path(folder, "project")
         user = home / ".config" / "ebbtide" / "config.toml"
@@ -327,7 +327,7 @@ def _config() -> Iterator[Check]:
 
 @contextmanager
 def _mcp() -> Iterator[Check]:
-    """A call is answered by a text, whatever it is called with."""
+    """Check that any call is answered with text."""
     with tempfile.TemporaryDirectory() as folder:
         stored_session(Path(folder))
         desk = RecallServer(store=open_store(folder), session="one", projects=frozenset(("p",)))

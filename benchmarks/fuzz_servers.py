@@ -1,4 +1,4 @@
-"""Servers that are sent foreign bytes over real sockets: `ebb proxy` and `ebb ui`."""
+"""Fuzz targets that send bytes to servers over real sockets: `ebb proxy` and `ebb ui`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fronts.ui.inspector import library
 from fronts.ui.inspector import running as inspector
 
 _PATIENCE = 0.25
-"""Seconds for an answer: most inputs end a request and ask to close the line, and the others would wait for ever."""
+"""Seconds to wait for an answer: most inputs complete a request and close the connection, others would wait forever."""
 
 
 class _Complaints(logging.Handler):
@@ -34,7 +34,7 @@ class _Complaints(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         failed = record.exc_info[1] if record.exc_info else None
-        # What aiohttp itself cannot parse it answers with 400, and logs.
+        # If aiohttp cannot parse a request, it answers 400 and logs it.
         if failed is not None and "BadHttpMessage" in [one.__name__ for one in type(failed).__mro__]:
             return
         self.found.append(failed or record.getMessage())
@@ -53,7 +53,7 @@ def _listening() -> Iterator[_Complaints]:
 
 
 def _spoken(port: int, data: bytes) -> bytes:
-    """What the server answers to these bytes. One that waits for more of them is left."""
+    """Return the server's answer to these bytes. If it waits for more of them, stop waiting."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
         got = b""
         with suppress(ConnectionError, TimeoutError):
@@ -75,7 +75,7 @@ def _said(port: int, data: bytes, complaints: _Complaints) -> bytes:
 
 
 def _ended(data: bytes) -> bytes:
-    """Mostly with an end: a server waits for the rest of a request, and with it all who come after."""
+    """Mostly complete requests: a server waits for the rest of an incomplete one, and the next inputs wait with it."""
     if zlib.crc32(data) % 16 == 0:
         return data
     head, blank, body = data.partition(b"\r\n\r\n")
@@ -94,7 +94,7 @@ _JSON = {"Content-Type": "application/json"}
 
 
 def _http(line: str, body: bytes = b"", **fields: str) -> bytes:
-    """A request that asks for the line to be closed behind it."""
+    """Return a request that asks to close the connection."""
     told = {"Host": "127.0.0.1", "Connection": "close", **fields}
     told |= {"Content-Length": str(len(body))} if body else {}
     head = "".join(f"{name}: {value}\r\n" for name, value in told.items())
@@ -140,7 +140,7 @@ _FIELDS = (
 
 @contextmanager
 def _proxy() -> Iterator[Check]:
-    """Answered or refused, never a failure of ours; nothing is sent to a host that a request names."""
+    """Check that a request is answered or refused without a failure, and nothing is sent to a host that it names."""
     with (
         _listening() as complaints,
         tempfile.TemporaryDirectory() as folder,
@@ -187,7 +187,7 @@ _QUERY = (b"9" * 30, b"&window=", b"&policy=", b"%ff")
 
 @contextmanager
 def _ui() -> Iterator[Check]:
-    """A sentence of ours with a status, and the strict headers on everything. The key and the cookie are put in."""
+    """Check that answers have an error message, a status and the strict headers. Key and cookie are filled in."""
     with _listening() as complaints, tempfile.TemporaryDirectory() as folder:
         stored_session(Path(folder))
         with inspector(library(Path(folder), window=9_000)) as address:
@@ -200,7 +200,7 @@ def _ui() -> Iterator[Check]:
             key = json.loads(listed.partition(b"\r\n\r\n")[2])["sessions"][0]["key"].encode()
 
             def check(data: bytes) -> None:
-                if b"/events" in data:  # a stream that goes on for as long as somebody listens
+                if b"/events" in data:  # a stream that continues as long as a client listens
                     return
                 data = data.replace(b"KEY", key).replace(b"HOST", host.encode()).replace(b"COOKIE", cookie)
                 got = _said(port, _ended(data), complaints)

@@ -1,7 +1,7 @@
-"""What reads foreign bytes and nothing else, and what each of these readers promises.
+"""Fuzz targets that read bytes and nothing else, and what each of these readers promises.
 
-A check gets one input. It may raise errors of ours, which are refusals; any other exception is a finding, and so is a
-promise that does not hold.
+A check gets one input. It may raise Ebbtide's own errors, which are refusals; any other exception is a finding, and so
+is a broken promise.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Check = Callable[[bytes], None]
 class Target:
     name: str
     reads: str
-    """In a few words, for the table."""
+    """A short description for the table."""
     seeds: Callable[[], list[bytes]]
     check: Callable[[], AbstractContextManager[Check]]
     """Opened once, for all inputs."""
@@ -75,14 +75,14 @@ POISON = {"anthropic": CASES, "openai_chat": CHAT, "openai_responses": RESPONSES
 
 
 def requests(wire: str) -> list[bytes]:
-    """Bodies that wedged real sessions, and generated ones that every provider takes."""
+    """Return bodies that broke real sessions, and generated ones that every provider accepts."""
     bodies = [case.body for case in POISON[wire]]
     bodies += [body for seed in range(6) for body in islice(grow(wire, seed, 3), 0, None, 3)]
     return [json.dumps(body).encode() for body in bodies]
 
 
 def _request(wire: str) -> Check:
-    """Valid or refused; and what was not touched leaves as it came."""
+    """Check that a body is made valid or refused, and that an untouched one is sent unchanged."""
 
     def check(data: bytes) -> None:
         body = read_body(data)
@@ -103,7 +103,7 @@ def _request(wire: str) -> Check:
 
 
 def _turn(wire: str) -> Check:
-    """A whole turn in a small window, and the next one. What goes out is valid by the same rules."""
+    """Run a whole turn in a small window, and the next one. What is sent must be valid by the same rules."""
 
     def check(data: bytes) -> None:
         context = Context(window=9_000, wire=wire, model="claude-sonnet-4-5", clock=lambda: 1e9)
@@ -120,7 +120,7 @@ def _turn(wire: str) -> Check:
 
 
 def streams(wire: str) -> list[bytes]:
-    """Streams of real shape."""
+    """Return realistic streams."""
     bodies = [body for seed in range(4) for body in islice(grow(wire, seed, 2), 1, None, 3)]
     return [b"".join(events.stream(wire, body, json.loads(_ANSWERS[wire]))) for body in bodies]
 
@@ -146,11 +146,11 @@ _ANSWERS: dict[str, str] = {
         {"type": "function_call", "id": "fc_2", "call_id": "call_2", "name": "bash", "arguments": "{}",
          "status": "completed"}]}""",
 }
-"""Words, thoughts, a call of ours and one of the client's."""
+"""Text, thinking, a recall call and a call of the client's."""
 
 
 def _stream(wire: str) -> Check:
-    """Where it is cut changes nothing; what is put together of it can be read and woven."""
+    """Check that chunk boundaries change nothing, and that the assembled answer can be read and merged."""
 
     def check(data: bytes) -> None:
         cuts = Random(len(data) ^ sum(data[:64]))
@@ -198,7 +198,7 @@ def _overflow(data: bytes) -> None:
 
 
 def recording(data: bytes) -> None:
-    """A recording, its problems, and requests that can be made valid."""
+    """Read a recording with its problems, and make its requests valid."""
     found = read_recording("fuzzed.jsonl", data)
     for calls in (found.requests(), found.uncompacted()):
         for call in islice(calls, 0, 60, 3):
@@ -215,7 +215,7 @@ def _text(data: bytes) -> str:
 
 
 def _stub(data: bytes) -> None:
-    """Read back, a stub is what it was; a text from anywhere is one or is not."""
+    """Check that a stub is parsed back to itself, and that any text is a stub or not."""
     text = _text(data)
     found = stub.parse(text)
     if found is not None:
@@ -226,7 +226,7 @@ def _stub(data: bytes) -> None:
 
 
 def _echo(data: bytes) -> None:
-    """What is quoted can be had back, and nothing in it ends the quotation."""
+    """Check that quoted text can be restored, and that nothing in it ends the quotation."""
     text = _text(data)
     assert unescape(escape(text)) == text, "quoted text is another one when it is read back"
     read_summary_text(text)
@@ -277,7 +277,7 @@ _SECRETS = (
 
 
 def _redact(data: bytes) -> None:
-    """A key that stands alone never stays, whatever is before it."""
+    """Check that a key on its own is always masked, whatever comes before it."""
     text = _text(data)
     redact(text)
     masked, _ = redact(f"{text}\n {_KEY} \n")
@@ -324,7 +324,7 @@ _MOST = 1 << 20
 
 
 def _encoding(data: bytes) -> None:
-    """Never more than was allowed, however little it takes to say more."""
+    """Check that the limit is never exceeded, however small the compressed input is."""
     encoding = ("gzip", "deflate", "", "br", "gzip, gzip")[data[0] % 5] if data else ""
     reading = Decompressor(encoding, _MOST)
     total = sum(len(reading.feed(data[at : at + 997])) for at in range(1, len(data), 997))
@@ -334,7 +334,7 @@ def _encoding(data: bytes) -> None:
 
 
 def refusing(check: Check) -> Check:
-    """Errors of ours are answers."""
+    """Treat Ebbtide's own errors as answers."""
 
     def checked(data: bytes) -> None:
         try:

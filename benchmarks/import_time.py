@@ -1,8 +1,8 @@
-"""What `import ebbtide` costs, beside others: `python benchmarks/import_time.py [--runs 10] [--top 12] [--json]`.
+"""What `import ebbtide` costs, next to others: `python benchmarks/import_time.py [--runs 10] [--top 12] [--json]`.
 
-Each import is a process of its own, with byte code in a folder of its own that the first round fills; what bare Python
-takes is subtracted. All take turns, so that a busy machine slows all of them. Below: the modules that our import spends
-most in, as `-X importtime` tells, with what they import.
+Each import runs in its own process, with its own folder for byte code, which the first round fills. The time of bare
+Python is subtracted. All take turns, so that a busy machine slows all of them. Then come the modules that take most of
+our import time, by `-X importtime`, with what they import.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import time
 BARE = "pass"
 OURS = "import ebbtide"
 USED = "import ebbtide; ebbtide.Context"
-"""Names are loaded when first asked for: what the first use of the engine costs is told beside what importing does."""
+"""Names are loaded on first use, so the cost of the first use of the engine is measured too."""
 PEERS = {
     "langchain.agents": "import langchain.agents",
     "langchain_core.messages": "from langchain_core.messages import trim_messages",
@@ -35,14 +35,14 @@ PROMISED = 120
 
 
 def python(*given: str) -> str:
-    """What a process tells on stderr."""
+    """Return what a process writes to stderr."""
     command = [sys.executable, "-W", "ignore", *given]
     return subprocess.run(command, check=True, capture_output=True, text=True, env=_environment()).stderr
 
 
 @functools.cache
 def _environment() -> dict[str, str]:
-    """Byte code must be written, whatever the caller's environment says: nobody compiles a package twice."""
+    """Byte code must be written, whatever the caller's environment says: users compile a package only once."""
     kept = tempfile.TemporaryDirectory()
     atexit.register(kept.cleanup)
     given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -50,7 +50,7 @@ def _environment() -> dict[str, str]:
 
 
 def spent(code: str) -> tuple[float, float]:
-    """Wall and CPU milliseconds of one process."""
+    """Return wall and CPU milliseconds of one process."""
     wall, cpu = time.perf_counter(), _children()
     python("-c", code)
     return 1000 * (time.perf_counter() - wall), 1000 * (_children() - cpu)
@@ -62,7 +62,7 @@ def _children() -> float:
 
 
 def measured(codes: dict[str, str], runs: int) -> dict[str, dict[str, float]]:
-    """Medians less those of bare Python, in rounds. The first round writes byte code and is not counted."""
+    """Return medians minus those of bare Python, in rounds. The first round writes byte code and does not count."""
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in codes}
     for n in range(runs + 1):
         for name, code in codes.items():
@@ -76,11 +76,11 @@ def measured(codes: dict[str, str], runs: int) -> dict[str, dict[str, float]]:
 
 
 def modules() -> list[tuple[int, int, str]]:
-    """Own and cumulative microseconds of each module that only our import brings in."""
+    """Return own and cumulative microseconds of each module that only our import loads."""
     told = python("-X", "importtime", "-c", USED)
     rows = [line.removeprefix("import time:").split("|") for line in told.splitlines() if "|" in line]
     found = [(int(own), int(whole), name.strip()) for own, whole, name in rows if own.strip().isdigit()]
-    # Python's own start ends with `site`.
+    # Python's own startup ends with `site`.
     start = next(n for n, (_, _, name) in enumerate(found) if name == "site")
     return found[start + 1 :]
 

@@ -1,7 +1,7 @@
-"""How much an installation takes, with all that it needs: `python benchmarks/install_size.py [--json]`.
+"""How large an installation is, with all its requirements: `python benchmarks/install_size.py [--json]`.
 
-A distribution and what it requires without extras, and what those require, as installed here. Bytes of their files as
-their own records list them, byte code not counted. Of Ebbtide the files of the package, since it may run from source.
+It measures a distribution and everything that it requires without extras, as installed here: bytes of the files in
+their records, without byte code. For Ebbtide it measures the files of the package, because it may run from source.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SUBJECTS = {
     "pydantic-ai-harness": ("", ["pydantic-ai-harness"]),
     "haystack-ai": ("", ["haystack-ai"]),
 }
-"""A package that is measured by its folder, and the distributions that it needs."""
+"""A package that is measured by its folder, and the distributions that it requires."""
 
 
 def needed(names: list[str]) -> dict[str, Distribution]:
-    """These and all that they require. What is not installed here is for other platforms, or optional."""
+    """Return these and everything they require. What is not installed here is for other platforms, or optional."""
     found: dict[str, Distribution] = {}
     waiting = list(names)
     while waiting:

@@ -1,14 +1,14 @@
 """Does a tenant's text ever reach another? `python benchmarks/isolation.py [--calls 10000] [--only NAME,...] [--json]`.
 
-Two tenants behind one gateway, with one credential and unnamed conversations that begin alike: the same generated calls
-go through Ebbtide's proxy, one wrapped client and one `Context`, through nothing at all, and through peers' own
-packages. Every text has canaries. Counted of what reaches the provider: canaries of others, requests that break a rule
-of the provider or are over the window, what a client had changed and still goes out; and, sampled, whether a text that
-left can be read again, and what another tenant's handle opens.
+Two tenants are behind one gateway, with one credential and unnamed conversations that begin alike. The same generated
+calls go through Ebbtide's proxy, one wrapped client and one `Context`, through nothing at all, and through other
+packages. Every text has canaries. Counted in what reaches the provider: canaries of the other tenant, requests that
+break a rule of the provider or are over the window, and text that the client had changed before. Samples check whether
+removed text can be read again, and what the other tenant's handles open.
 
-Peers run in environments of their own: LANGCHAIN_PYTHON names the Python of one with `langchain`, `langchain-anthropic`
-and `deepagents`, HEADROOM_PYTHON one with `headroom-ai[proxy]`. `--install` makes both in a temporary folder. Without
-either they are skipped and named.
+Other packages run in separate environments: LANGCHAIN_PYTHON is the Python of one with `langchain`,
+`langchain-anthropic` and `deepagents`, HEADROOM_PYTHON of one with `headroom-ai[proxy]`. `--install` creates both in a
+temporary folder. Otherwise they are skipped and named.
 """
 
 # ruff: noqa: ARG002 - all subjects are asked alike
@@ -56,34 +56,34 @@ Kept = tuple[str, ...]
 
 
 class Refused(Exception):
-    """The subject did not let the request go out."""
+    """The subject refused to send the request."""
 
 
 class Subject:
-    """What stands between clients and the provider. As it is here, nothing does."""
+    """What is between clients and the provider. This base class passes requests through."""
 
     setup = "the request as the client made it"
     handles: re.Pattern[str] | None = None
-    """What a model can read again looks like in a request."""
+    """How handles that a model can read look in a request."""
 
     def __init__(self, stack: ExitStack) -> None:
         self.stack = stack
 
     def send(self, call: Call) -> tuple[Body | None, bool]:
-        """What reached the provider, None where nothing did, and whether the answer was made for this conversation."""
+        """Return what reached the provider (None if nothing), and whether the answer was made for this conversation."""
         return call.body, True
 
     def seek(self, call: Call, mark: str, out: Body) -> str:
-        """What the conversation gets that looks for a text of its own."""
+        """Return what a conversation finds when it searches for one of its own texts."""
         return ""
 
     def open(self, call: Call, handle: str) -> str:
-        """What the conversation gets that reads a handle."""
+        """Return what a conversation gets for a handle."""
         return ""
 
 
 class Gateway(Subject):
-    """Something that speaks HTTP on both sides, before the scripted provider."""
+    """An HTTP server in front of the scripted provider."""
 
     def __init__(self, stack: ExitStack) -> None:
         super().__init__(stack)
@@ -95,7 +95,7 @@ class Gateway(Subject):
         raise NotImplementedError
 
     def post(self, call: Call, *script: list[Part]) -> tuple[bytes, list[Body]]:
-        """The answer, and each request that reached the provider."""
+        """Return the answer, and each request that reached the provider."""
         self.script = [*script, [Say(f"answer to {call.thread}.")], [Say("and more.")]]
         self.upstream.requests.clear()
         headers = {"x_api_key": KEY, "anthropic_version": "2023-06-01"}
@@ -107,11 +107,11 @@ class Gateway(Subject):
         return answer, received
 
     def settle(self) -> None:
-        """Until what is recorded behind the client's back is recorded."""
+        """Wait until background work has been recorded."""
 
     def send(self, call: Call) -> tuple[Body | None, bool]:
         answer, received = self.post(call)
-        # Some gateways answer by themselves what they were asked before.
+        # Some gateways answer repeated requests from a cache.
         return received[0] if received else None, f"answer to {call.thread}.".encode() in answer
 
 
@@ -203,7 +203,7 @@ class Shared(Subject):
 
 
 class Middleware(Subject):
-    """LangChain's or deepagents', in a process of its own: see `isolation_peers.py`."""
+    """LangChain or deepagents in a separate process: see `isolation_peers.py`."""
 
     command: tuple[str, ...] = ()
 
@@ -343,7 +343,7 @@ def _answers(port: int) -> bool:
 
 
 def measure(name: str, subject: Subject, count: int, seed: int, minutes: float) -> Row:
-    """All calls through one subject, or as many as the time allows."""
+    """Send all calls through one subject, or as many as the time allows."""
     row, clock = Row(setup=subject.setup), Clock(name, count, minutes)
     last: dict[str, Body] = {}
     if subject.handles is None:
@@ -373,7 +373,7 @@ def measure(name: str, subject: Subject, count: int, seed: int, minutes: float) 
 
 
 def sample(subject: Subject, row: Row, call: Call, out: Body, theirs: Body) -> None:
-    """Look for two texts of one's own that the request does not show, and read two handles of the other tenant's."""
+    """Look for two of its own texts that the request does not show, and try two handles of the other tenant."""
     hidden = sorted(mark for mark in marks(call.body) - marks(out) if mark.startswith("reef"))
     for mark in hidden[:: max(1, len(hidden) // 2)][:2]:
         row.sought += 1
@@ -393,7 +393,7 @@ def sample(subject: Subject, row: Row, call: Call, out: Body, theirs: Body) -> N
 
 
 def subjects(langchain: str, headroom: str) -> dict[str, Callable[[ExitStack], Subject] | str]:
-    """By name, how to make one, or why it is skipped."""
+    """Return, by name, how to create each subject, or why it is skipped."""
     absent = "skipped: {} names no Python, see `--install`"
     found: dict[str, Callable[[ExitStack], Subject] | str] = {
         "nothing between": Subject,
@@ -411,7 +411,7 @@ def subjects(langchain: str, headroom: str) -> dict[str, Callable[[ExitStack], S
 
 
 def install(folder: Path, packages: tuple[str, ...]) -> str:
-    """The Python of a new environment with these packages."""
+    """Create an environment with these packages and return its Python."""
     print(f"installing {' '.join(packages)} ...", file=sys.stderr, flush=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = str(folder / "bin" / "python")
@@ -447,12 +447,12 @@ def table(found: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--calls", type=int, default=10_000)
-    parser.add_argument("--only", default="", help="parts of names, with commas between")
+    parser.add_argument("--only", default="", help="comma-separated parts of names")
     parser.add_argument("--seed", type=int, default=14)
-    parser.add_argument("--minutes", type=float, default=30.0, help="the most that one subject may take")
+    parser.add_argument("--minutes", type=float, default=30.0, help="time limit for each subject")
     parser.add_argument("--install", action="store_true", help="make environments for the peers in a temporary folder")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--show", type=Path, help="nothing is run: the table of this result")
+    parser.add_argument("--show", type=Path, help="run nothing and print the table of this result")
     given = parser.parse_args()
     if given.show:
         print(table(json.loads(given.show.read_text())["result"]["rows"]))

@@ -1,6 +1,6 @@
-"""The calls of `isolation.py`, and what is counted of them: two tenants, and conversations that begin alike.
+"""The calls of `isolation.py` and what is counted: two tenants with conversations that begin alike.
 
-Every text has marks of its own (`tests/laws/canaries.py`), so what stands in the wrong place is seen by its marks.
+Every text has unique canaries (`tests/laws/canaries.py`), which show if it appears in the wrong place.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ WIRE = "anthropic"
 WINDOW = 8_000
 """Tokens. Conversations grow to about three times as much."""
 PAIRS = 4
-"""Pairs of conversations under way at once, one of each tenant."""
+"""Pairs of simultaneous conversations, one of each tenant."""
 CHANGES = ("correct", "correct", "remove", "insert", "rewind", "fork")
 CHANGED, CHANGED_FROM = 0.05, 12
-"""Share of calls before which a client changes its history, and lines that it has by then."""
+"""Share of calls before which a client changes its history, and lines that the history has by then."""
 SAMPLED = 40
-"""Every so-manieth call it is tried what can be read again, and what another's handle opens."""
+"""At every Nth call, samples check what can be read again and what the other tenant's handles open."""
 
 
 class Outputs(NumberedTexts):
-    """Results as tools print them: rows of JSON, lines of a log, or prose."""
+    """Realistic tool results: rows of JSON, lines of a log, or prose."""
 
     def text(self, label: str, lines: int = 1) -> str:
         plain = super().text(label, lines)
@@ -65,7 +65,7 @@ class Call:
 
 
 def calls(count: int, seed: int) -> Iterator[Call]:
-    """The same calls for every subject: what goes out has no part in them."""
+    """Yield the same calls for every subject: they do not depend on what is sent."""
     chance = random.Random(seed)
     scribe = ExchangeWriter(chance, most_lines=100)
     scribe.pen = Outputs()
@@ -101,33 +101,33 @@ def _sides(scribe: ExchangeWriter, pair: int) -> list[Side]:
 
 @dataclass(kw_only=True)
 class Row:
-    """What became of the calls through one subject."""
+    """The results of one subject."""
 
     setup: str
     calls: int = 0
     refused: int = 0
-    """Calls for which the subject raised, or answered with an error of its own."""
+    """Calls for which the subject raised, or answered with its own error."""
     leaks: int = 0
-    """Canaries that went out in a request of a tenant that never had them."""
+    """Canaries in a request of a tenant that never had them."""
     leaking: int = 0
     """Requests with such."""
     stale: int = 0
-    """Canaries of texts that the client had changed or removed by then, and that went out all the same."""
+    """Canaries of texts that were sent although the client had changed or removed them."""
     crossed: int = 0
     """Answers that were made for another conversation."""
     unsent: int = 0
-    """Calls that the subject answered by itself."""
+    """Calls that the subject answered without the provider."""
     invalid: int = 0
     over: int = 0
     sought: int = 0
-    """Texts of one's own, sampled, that the request did not show."""
+    """Sampled texts of the same conversation that the request did not show."""
     recalled: int = 0
     handles: int | None = 0
-    """Handles of the other tenant that were tried; None where a request names none that a model could use."""
+    """Handles of the other tenant that were tried; None if requests name none that a model could use."""
     opened: int = 0
-    """Of these, the ones that gave a text that the tenant never had."""
+    """Those of them that gave a text that the tenant never had."""
     largest: int = 0
-    """Tokens of the largest request that went out."""
+    """Tokens of the largest request that was sent."""
     seconds: float = 0.0
     examples: list[str] = field(default_factory=list)
 
@@ -157,7 +157,7 @@ class Row:
 
 
 class Clock:
-    """How far a subject is, on stderr, and whether its time is over."""
+    """Print the progress of a subject to stderr. Return whether its time is over."""
 
     def __init__(self, name: str, count: int, minutes: float) -> None:
         self._name, self._count, self._start, self._limit = name, count, time.monotonic(), 60 * minutes

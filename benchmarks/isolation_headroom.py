@@ -1,6 +1,6 @@
-"""headroom's `compress()` as a subject of `isolation.py`: a process in an environment of its own.
+"""headroom's `compress()` as a subject of `isolation.py`: a process in a separate environment.
 
-What it took out is kept in its compression store, which the whole process shares, and read again by hash.
+Removed text is in its compression store, which the whole process shares, and is read again by hash.
 """
 
 from __future__ import annotations

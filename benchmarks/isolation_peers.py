@@ -1,10 +1,10 @@
-"""LangChain's and deepagents' middleware as subjects of `isolation.py`: a process in an environment of their own.
+"""LangChain's and deepagents' middleware as subjects of `isolation.py`: a process in a separate environment.
 
     python isolation_peers.py NAME WINDOW
 
-Reads `{"thread", "body"}` or `{"read"}` from stdin, a line each, and writes `{"body"}`, `{"refused"}` or `{"text"}`. It
-holds a state for each thread, as LangGraph does, goes back to an earlier one where the client changed its history, and
-writes messages with LangChain's own adapter for Anthropic. Nothing of Ebbtide is imported here.
+It reads lines with `{"thread", "body"}` or `{"read"}` from stdin and writes `{"body"}`, `{"refused"}` or `{"text"}`. It
+keeps a state for each thread, as LangGraph does, goes back to an earlier one if the client changed its history, and
+writes messages with LangChain's own adapter for Anthropic. It imports nothing of Ebbtide.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from langgraph.graph.message import add_messages
 Body = dict[str, Any]
 State = dict[str, Any]
 Acts = Callable[[State, Body], tuple[State, list[Any]]]
-"""From a thread's state and the request to the next state, and the messages that go to the model."""
+"""Takes a thread's state and the request; returns the next state and the messages for the model."""
 _WORD = re.compile(r"\S{4,40}")
 _WORDS = 150
 
 
 class Model(FakeListChatModel):
-    """Never called. What the middleware reads off a chat model: its type, its provider, its window."""
+    """Never called. It has what the middleware reads from a chat model: type, provider, window."""
 
     responses: list[str] = [""]  # noqa: RUF012 - a pydantic field
 
@@ -49,13 +49,13 @@ class Model(FakeListChatModel):
 
 
 def summary(messages: Sequence[Any]) -> str:
-    """In place of a model: names of what it was shown, from the beginning on."""
+    """Instead of a model: repeats words of its input, from the beginning."""
     words = dict.fromkeys(word for message in messages for word in _WORD.findall(str(message.content)))
     return "Seen so far: " + " ".join(itertools.islice(words, _WORDS))
 
 
 def told(messages: Sequence[Body], number: Callable[[], str]) -> list[Any]:
-    """Messages of the Anthropic wire in LangChain's classes."""
+    """Convert Anthropic messages to LangChain's classes."""
     found: list[Any] = []
     for message in messages:
         content = message["content"]
@@ -73,7 +73,7 @@ def told(messages: Sequence[Body], number: Callable[[], str]) -> list[Any]:
 
 
 class Threads:
-    """The state of each thread after each call, by how many messages of the client's it has seen."""
+    """The state of each thread after each call, by how many of the client's messages it has seen."""
 
     def __init__(self, act: Acts) -> None:
         self._act = act

@@ -1,8 +1,8 @@
-"""Sixty tool calls in a window of 4,096, with a real model on loopback: what is refused raw, and what ours costs.
+"""Sixty tool calls in a window of 4,096 with a real model on loopback: what is refused without Ebbtide, and its cost.
 
     python benchmarks/local_model.py [--calls 60] [--window 4096] [--no-summarizer]
 
-Needs requirements/dev.txt. One thread of work, about ten minutes; the server counts, refuses and caches, not we.
+Needs requirements/dev.txt. Uses one core for about ten minutes. The server counts, refuses and caches, not Ebbtide.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-# The server and the story are the tests' own: what is measured is what is tested, only longer. In place of this
-# directory, where a file has the same name.
+# The server and the story come from the tests: this is the same test, only longer. Their folder replaces this one on
+# the path, because a file here has the same name.
 sys.path.pop(0)
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -28,7 +28,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--calls", type=int, default=60)
     options.add_argument("--window", type=int, default=4096)
-    options.add_argument("--no-summarizer", action="store_true", help="fold with the ledger alone")
+    options.add_argument("--no-summarizer", action="store_true", help="compact with facts alone, without a model")
     chosen = options.parse_args()
     if absent := missing():
         print(f"not installed: {absent}", file=sys.stderr)

@@ -1,10 +1,10 @@
-"""What one session of 10,000 messages keeps in memory, beside others.
+"""How much memory a session of 10,000 messages keeps, compared with others.
 
     python benchmarks/memory.py [--messages 10000] [--json]
 
-Each subject is a process of its own. The conversation is the client's and is there in any case; what is counted is what
-a library keeps besides it between two turns, and the most that one idle turn needs on top. By `tracemalloc`, so what
-Python allocates; the interpreter and imported modules are not in it.
+Each subject runs in its own process. The conversation belongs to the client and exists in any case. Counted are what a
+library keeps besides it between two turns, and the most that one idle turn needs in addition. `tracemalloc` counts what
+Python allocates, without the interpreter and imported modules.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def turns_of(name: str, messages: int) -> Turns:
 
 
 def measured(name: str, messages: int) -> dict[str, int]:
-    """Bytes: between turns with the conversation in it, and the most that a turn takes besides."""
-    next(turns_of(name, 20))()  # what it imports when first used is no part of a session
+    """Return bytes between turns, including the conversation, and the most that a turn needs in addition."""
+    next(turns_of(name, 20))()  # what it imports on first use is not part of a session
     tracemalloc.start()
     turns = turns_of(name, messages)
     act = next(turns)
@@ -50,7 +50,7 @@ def measured(name: str, messages: int) -> dict[str, int]:
 
 
 def conversation(messages: int) -> int:
-    """Bytes of the conversation alone, as dicts."""
+    """Return the bytes of the conversation alone, as dicts."""
     tracemalloc.start()
     talk = [one for step in islice(steps(), messages // 2) for one in anthropic(step)]
     assert talk
@@ -73,7 +73,7 @@ def table(found: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--messages", type=int, default=10_000)
-    parser.add_argument("--one", help="measure this subject here, for the process that started us")
+    parser.add_argument("--one", help="measure this subject in this process (used internally)")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -83,7 +83,7 @@ def main() -> None:
         json.dump(one, sys.stdout)
         return
     there, versions = installed()
-    # Usage or none makes no difference to what is kept.
+    # Whether usage is reported makes no difference to what is kept.
     peers = [name for name in there if "no usage" not in name]
     subjects = {name: alone(name, given.messages) for name in [*OURS, *peers]}
     found = {"messages": given.messages, "conversation": alone("-", given.messages), "subjects": subjects}

@@ -1,6 +1,6 @@
-"""What others do before a model call, in their own message classes, each as their documentation registers it.
+"""What other packages do before a model call, in their own message classes, called as their documentation says.
 
-A subject is a generator: it yields what is to be timed and is sent what came out. Everything else it does, growing the
+A subject is a generator: it yields a function to time and is sent the result. Everything else, such as growing the
 conversation and checking that the turn was idle or acted, is not timed.
 """
 
@@ -17,7 +17,7 @@ from conversation import TASK, Step, steps
 
 Turns = Generator[Callable[[], Any], Any, None]
 Subject = Callable[[int, bool], Turns]
-"""From the number of messages, and whether each turn must act, to turns."""
+"""Takes the number of messages, and whether each turn must act; yields turns."""
 
 ENDLESS = 10**9
 """A window that is never reached."""
@@ -26,12 +26,12 @@ KEPT = 3
 
 
 def _half(messages: int) -> int:
-    """About half of what so many messages take, in tokens of four characters: everybody acts above it."""
+    """About half of what this many messages take, in tokens of four characters: all subjects act above it."""
     return messages * 190 // 2
 
 
 def _billed(step: Step) -> int:
-    """What a provider would have charged: a quarter of the characters, arguments and framing included."""
+    """What a provider would have billed: a quarter of the characters, including arguments and framing."""
     return (len(step.result) + len(step.said) + 140) // 4
 
 
@@ -115,7 +115,7 @@ def _harness(messages: int, acting: bool, *, usage: bool) -> Turns:
     clear: Any = ClearToolResults(max_tokens=_half(messages) if acting else ENDLESS, keep_pairs=KEPT)
     model = TestModel()
     while True:
-        # It clears for good, so an acting turn begins with the whole conversation again.
+        # It clears permanently, so an acting turn begins with the whole conversation again.
         ctx = RunContext(deps=None, model=model, usage=RunUsage(), messages=list(talk))
         asked = ModelRequestContext(
             model=model, messages=ctx.messages, model_settings=None, model_request_parameters=ModelRequestParameters()
@@ -126,7 +126,7 @@ def _harness(messages: int, acting: bool, *, usage: bool) -> Turns:
 
 
 def _run(hook: Callable[..., Coroutine[Any, Any, Any]], *given: Any) -> Any:
-    """A coroutine that never waits, without the cost of an event loop."""
+    """Run a coroutine that never waits, without an event loop."""
     try:
         hook(*given).send(None)
     except StopIteration as done:
@@ -185,7 +185,7 @@ PEERS: dict[str, tuple[str, Subject]] = {
 
 
 def installed() -> tuple[dict[str, Subject], dict[str, str]]:
-    """The peers that are there, and by distribution which version; missing ones say so."""
+    """Return the installed peers and the version of each distribution; missing ones are marked."""
     versions: dict[str, str] = {}
     for name in dict.fromkeys(name for name, _ in PEERS.values()):
         try:

@@ -1,7 +1,7 @@
-"""pydantic-ai-harness's tiered compaction as an arm, by the hook that Pydantic AI calls before each request.
+"""pydantic-ai-harness's tiered compaction as an arm, through the hook that Pydantic AI calls before each request.
 
-Its edits are for good: they are made in the run's own messages. Its summariser is the run's model, and is asked through
-the agent that the harness makes for it; the model is ours and answers with the stand-in.
+Its edits are permanent: they are made in the run's own messages. Its summarizer is the run's model, asked through the
+agent that the harness creates for it. Here that model is a fake that answers with the substitute summary.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ebbtide.replay.contenders import SideCall
 from ebbtide.replay.session import ReplayCall, ReplaySession
 
 _SPOKEN = re.compile(r'<message role="assistant">\n(.*?)\n</message>', re.DOTALL)
-"""What the agent said, in the transcript that the summariser gets; the harness escapes such tags in the words."""
+"""Matches the agent's text in the transcript that the summarizer gets; the harness escapes such tags in the text."""
 
 
 def file_key(call: ToolCallPart) -> str | None:
-    """Which reads are of the same: the harness asks its user for this. A part of a file is not the whole of it."""
+    """Tells the harness which reads are of the same file, as its user must. A part of a file is not the whole file."""
     if call.tool_name.lower() not in ("read", "read_file"):
         return None
     given = call.args_as_dict()
@@ -56,7 +56,7 @@ class Tiered:
         self._thread = Thread(tape.wire.list_key)
         self._writer = Writer(self._wire)
         self._pieces: dict[int, tuple[Any, Piece]] = {}
-        """By the identity of the part, which is kept so that no other takes it."""
+        """By the identity of the part; the part is kept, so that its identity is not reused."""
         self._results: dict[str, Piece] = {}
         self._names: dict[str, str] = {}
         self._asked: list[SideCall] = []
@@ -93,7 +93,7 @@ class Tiered:
         return None
 
     def _hear(self, take: ReplayCall) -> None:
-        """What is not from the model between two answers is one request, as the agent's graph makes it."""
+        """Join everything between two answers to one request, as the agent's graph does."""
         new, usage = self._thread.new(take)
         state: list[ModelMessage] = self._thread.state
         joined: ModelRequest | None = None
@@ -139,7 +139,7 @@ class Tiered:
             elif isinstance(part, ToolReturnPart):
                 yield Changed(self._results[part.tool_call_id], str(part.content))
             elif isinstance(part, CompactionPart):
-                # The words in which Pydantic AI's adapters send a summary.
+                # The text in which Pydantic AI's adapters send a summary.
                 yield Written(_conversation_summary_text(part.content))
             else:
                 raise AssertionError(f"an unknown {type(part).__name__}")

@@ -1,6 +1,6 @@
-"""LangChain's middleware as arms: called with the state that its graph would hold, by the hooks that its agent calls.
+"""LangChain's middleware as arms, called with the state of its graph, through the hooks that its agent calls.
 
-`SummarizationMiddleware` replaces the state's messages for good; `ContextEditingMiddleware` edits a copy on each call.
+`SummarizationMiddleware` replaces messages in the state; `ContextEditingMiddleware` edits a copy on each call.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _PROVIDERS = {"anthropic": "anthropic", "openai_chat": "openai", "openai_respons
 
 
 class Model(FakeListChatModel):
-    """Never called. What the middleware reads off a chat model: its type, its provider, its window."""
+    """Never called. It has what the middleware reads from a chat model: type, provider, window."""
 
     provider: str = "anthropic"
     responses: list[str] = [""]  # noqa: RUF012 - a pydantic field
 
     @property
     def _llm_type(self) -> str:
-        # By this the middleware chooses its own count of 3.3 characters a token for Claude.
+        # This makes the middleware count 3.3 characters per token for Claude.
         return f"{self.provider}-chat"
 
     def _get_ls_params(self, stop: list[str] | None = None, **given: Any) -> Any:
@@ -43,7 +43,7 @@ class Model(FakeListChatModel):
 
 
 class _Conversation:
-    """The tape in LangChain's classes, each message made once and known by its id."""
+    """The conversation in LangChain's classes. Each message is created once and found by its id."""
 
     def __init__(self, tape: ReplaySession) -> None:
         self.wire = tape.wire.name
@@ -78,7 +78,7 @@ class _Conversation:
         return self._known(AIMessage(content, tool_calls=calls, response_metadata=about, **billed), run)
 
     def _content(self, run: Sequence[Piece]) -> Any:
-        """As its adapters hold it: calls and thinking among the blocks, on the Chat wire apart; words alone as text."""
+        """As in its adapters: calls and thinking are blocks, in the Chat format separate; plain text is a string."""
         if self.wire == "openai_chat" or all(one.kind == "text" for one in run):
             texts = [one for one in run if one.kind == "text"]
             if len(texts) <= 1:
@@ -136,10 +136,10 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 class Summarization(_Conversation):
-    """`SummarizationMiddleware.before_model`, its update put through the graph's own reducer.
+    """`SummarizationMiddleware.before_model`, with its update applied by the graph's own reducer.
 
-    Its summariser gets the messages that the middleware chose; what its model would have been sent is built with the
-    middleware's own prompt, and charged.
+    Its summarizer gets the messages that the middleware chose. The request that its model would have got is built with
+    the middleware's own prompt, and charged.
     """
 
     def __init__(self, tape: ReplaySession, window: int, settings: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""What a peer left alone goes out as it came, the very same object; only what it changed is written anew.
+"""Converts messages for peers and back. A message that a peer left alone is sent as the same object.
 
-So a peer whose limits are never reached gives the raw request, and whatever else an arm shows is the peer's doing. A
-message is cut into pieces as small as a peer may treat apart: a result, a call, a text.
+So a peer whose limits are never reached gives the raw request, and any difference is the peer's doing. A message is cut
+into the smallest pieces that a peer may treat separately: a result, a call, a text.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Message = dict[str, Any]
 Kind = Literal["text", "thinking", "call", "result", "other"]
 
 _ROLES = {"developer": "system", "tool": "user"}
-"""Who speaks, in the words of all three wires; a result comes from the user's side."""
+"""Roles in all three API formats; a result comes from the user's side."""
 _OPERATORS = ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Piece:
-    """A part of one message that a peer may treat by itself."""
+    """A part of one message that a peer may treat separately."""
 
     source: Message
     at: int
@@ -36,7 +36,7 @@ class Piece:
     role: str
     kind: Kind
     block: Any
-    """As the wire has it."""
+    """In the API format."""
     text: str = ""
     name: str = ""
     call_id: str = ""
@@ -52,7 +52,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Words of a peer's own, in the user's voice."""
+    """A text that the peer adds as the user."""
 
     text: str
 
@@ -64,7 +64,7 @@ Out = Piece | Changed | Written
 
 
 def pieces(wire: str, message: Message) -> list[Piece]:
-    """A message of the wire, cut."""
+    """Cut a message of the API format into pieces."""
     if wire == "openai_responses":
         return [_item(message)]
     if wire == "openai_chat":
@@ -92,7 +92,7 @@ def _block(source: Message, at: int, of: int, block: Message) -> Piece:
 
 
 def _chat(source: Message) -> list[Piece]:
-    """Each call of an answer is a piece of its own, its words another; any other message is one piece."""
+    """Each call of an answer is one piece and its text another; any other message is one piece."""
     role = _ROLES.get(str(source.get("role")), str(source.get("role")))
     text = _plain(source.get("content"))
     if source.get("role") == "tool":
@@ -132,7 +132,7 @@ def _item(source: Message) -> Piece:
         return Piece(**given, role="user", kind="result", text=_plain(source.get("output")))
     if kind == "reasoning":
         return Piece(**given, role="assistant", kind="thinking", text=_plain(source.get("summary")))
-    # What the provider's own tools did has no call id, and its result is in it.
+    # Calls of the provider's own tools have no call id and contain their result.
     arguments = source.get("arguments") or source.get("input") or source.get("action")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     name = str(source.get("name") or kind)
@@ -152,12 +152,12 @@ def _plain(content: object) -> str:
 
 @dataclass(slots=True)
 class Writer:
-    """From pieces back to messages. What was written once is the same object the next time."""
+    """Converts pieces back to messages. A piece that was written before gives the same object again."""
 
     wire: str
     _known: dict[tuple[Any, ...], Message] = field(default_factory=dict)
     _sources: list[Message] = field(default_factory=list)
-    """Kept, so that no other takes the identity of one that is known."""
+    """Kept, so that the identity of a known one is not reused."""
 
     def messages(self, run: Iterable[Out]) -> list[Message]:
         found: list[Message] = []
@@ -180,7 +180,7 @@ class Writer:
     def _rewritten(self, source: Message, run: list[Out]) -> Message:
         if self.wire == "anthropic":
             return {**source, "content": [_anthropic(one) for one in run]}
-        (only,) = run  # On the other wires a message is a result or is not changed.
+        (only,) = run  # In the other formats a message is a result, or it is not changed.
         assert isinstance(only, Changed)
         return {**source, "content" if self.wire == "openai_chat" else "output": only.content}
 
@@ -201,7 +201,7 @@ def _source(one: Out) -> int:
 
 
 def said(wire: str, role: str, text: str) -> Message:
-    """A message of the wire with these words."""
+    """Return a message with this text in the API format."""
     if wire == "openai_responses":
         kind = "output_text" if role == "assistant" else "input_text"
         return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
@@ -213,15 +213,15 @@ def said(wire: str, role: str, text: str) -> Message:
 
 @dataclass(slots=True)
 class Thread:
-    """What a framework holds between two calls: the peer's messages, by how many raw ones they stand for.
+    """What a framework keeps between two calls: the peer's messages, by how many raw messages they represent.
 
-    Where the user went back, the framework goes back too, to the state it had when it had seen no more than that: this
-    is what LangGraph's checkpoints do, and what whoever keeps a message history for Pydantic AI has to do.
+    If the user goes back, the framework goes back to the state that it had at that point. LangGraph's checkpoints do
+    this, and so must any program that keeps a message history for Pydantic AI.
     """
 
     key: str
     prompt: list[Message] = field(default_factory=list)
-    """The system prompt, where it stands among the messages: agents hold it apart from the conversation."""
+    """The system prompt, if it is among the messages: agents keep it apart from the conversation."""
     state: list[Any] = field(default_factory=list)
     usage: Usage | None = None
     """The bill for the last request."""
@@ -229,7 +229,7 @@ class Thread:
     _states: list[tuple[int, list[Any]]] = field(default_factory=list)
 
     def new(self, take: ReplayCall) -> tuple[list[Message], Usage | None]:
-        """The messages that the state does not have yet, and the bill that their first answer came with."""
+        """Return the messages that the state does not have yet, and the bill of their first answer."""
         given: list[Any] = list(take.raw[self.key])  # type: ignore[call-overload]
         lead = next((n for n, one in enumerate(given) if one.get("role") not in _OPERATORS), len(given))
         self.prompt, raw = given[:lead], given[lead:]
@@ -244,12 +244,12 @@ class Thread:
         return raw[seen:], self.usage if went_on else None
 
     def keep(self) -> None:
-        """The state as the call leaves it."""
+        """Save the state after the call."""
         self._states.append((len(self._raw), list(self.state)))
 
 
 def answers(wire: str, new: Sequence[Message]) -> list[tuple[str, list[Piece]]]:
-    """New messages, cut, by who speaks. The items of one answer on the Responses wire are one."""
+    """Cut new messages into pieces by role. In the Responses format the items of one answer belong together."""
     found: list[tuple[str, list[Piece]]] = []
     for run in (pieces(wire, message) for message in new):
         if not run:
@@ -263,7 +263,7 @@ def answers(wire: str, new: Sequence[Message]) -> list[tuple[str, list[Piece]]]:
 
 
 def summary(tape: ReplaySession, prompt: str, spoken: Sequence[str]) -> tuple[str, SideCall]:
-    """The stand-in that every arm gets, from the agent's words that the summariser was shown, and what asking cost."""
+    """Return the substitute summary, from the agent's text that the summarizer was shown, and the cost of the call."""
     name, key = tape.wire.name, tape.wire.list_key
     shown: Body = {key: [said(name, "assistant", text) for text in spoken]}
     told = canned_summary(shown, tape)

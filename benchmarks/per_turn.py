@@ -1,10 +1,10 @@
-"""What a turn costs before the model is called, as the conversation grows, beside others in the same run.
+"""What a turn costs before the model is called as the conversation grows, compared with others in the same run.
 
     python benchmarks/per_turn.py [--sizes 200,1000,5000] [--turns 30] [--only idle,acting,read] [--json]
 
-*Idle*: one more exchange on a conversation already seen, nothing to do. *Acting*: the turn in which old results go.
-All subjects take turns at the clock, so that a busy machine slows all of them; ratios are of CPU time. Garbage is not
-collected meanwhile. A peer that is not installed is skipped and named; `requirements/bench.txt` has them.
+*Idle*: one more exchange in a known conversation, nothing to do. *Acting*: the turn in which old results are removed.
+All subjects take turns, so that a busy machine slows all of them; ratios are of CPU time. Garbage collection is off. A
+peer that is not installed is skipped and named; `requirements/bench.txt` has them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Timing:
 
 
 def timed(subjects: Mapping[str, Turns], turns: int, warm_up: int = 2, in_a_row: int = 1) -> dict[str, Timing]:
-    """Run the subjects in rounds, so many turns each in a row."""
+    """Run the subjects in rounds, each for this many turns in a row."""
     due = {name: next(subject) for name, subject in subjects.items()}
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in subjects}
     gc.collect()
@@ -86,13 +86,13 @@ def _talk(messages: int) -> tuple[list[dict[str, Any]], Generator[Step, None, No
 
 
 def _reply(message: Mapping[str, Any], ready: ebbtide.Ready) -> dict[str, object]:
-    # From the cache, as it is where nothing changes: what is cold anyway a policy may take out for nothing.
+    # Read from the cache, as if nothing had changed: a policy may remove uncached content at no cost.
     usage = {"input_tokens": 10, "cache_read_input_tokens": ready.report.tokens_after - 10, "output_tokens": 60}
     return {"role": "assistant", "content": message["content"], "usage": usage}
 
 
 def prepare(messages: int) -> Turns:
-    """A loop of one's own: the list grows, and its dicts are the same objects as before."""
+    """Your own loop: the list grows, and its dicts are the same objects as before."""
     talk, more = _talk(messages)
     ctx = ebbtide.Context(model="claude-sonnet-5", window=ENDLESS)
     body = request(talk)
@@ -106,7 +106,7 @@ def prepare(messages: int) -> Turns:
 
 
 def record(messages: int) -> Turns:
-    """The other half of our turn: the reply into the log, and its usage onto the request."""
+    """The second half of our turn: record the reply and its usage."""
     talk, more = _talk(messages)
     ctx = ebbtide.Context(model="claude-sonnet-5", window=ENDLESS)
     body = request(talk)
@@ -117,7 +117,7 @@ def record(messages: int) -> Turns:
 
 
 def prepare_bytes(messages: int) -> Turns:
-    """A proxy: every request comes whole, and extends the last one byte for byte."""
+    """A proxy: every request arrives complete and extends the previous one byte for byte."""
     talk, more = _talk(messages)
     ctx = ebbtide.Context(model="claude-sonnet-5", window=ENDLESS)
     while True:
@@ -128,7 +128,7 @@ def prepare_bytes(messages: int) -> Turns:
 
 
 def _marked(talk: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The newest message with a cache breakpoint, and no other."""
+    """Put a cache breakpoint on the newest message only."""
     last = talk[-1]
     content = [*last["content"][:-1], {**last["content"][-1], "cache_control": {"type": "ephemeral"}}]
     return [*talk[:-1], {**last, "content": content}]
@@ -152,10 +152,10 @@ def moving_mark_bytes(messages: int) -> Turns:
 
 
 def _tight(talk: list[dict[str, Any]], pair: list[dict[str, Any]]) -> ebbtide.Context:
-    """A session that has seen this talk, and acts once the pair is added."""
+    """Return a session that knows this conversation and acts when the pair is added."""
     tokens = ebbtide.Context(window=ENDLESS).prepare(request(talk)).report.tokens_before
     more = ebbtide.Context(window=ENDLESS).prepare(request(talk + pair)).report.tokens_before
-    # Below `auto` a warm prefix is left alone or not by its price; here the turn that acts must be known.
+    # Below `auto` it depends on prices whether a cached prefix is changed; here we must know which turn acts.
     levels = shares(warning=0.8, soft=0.8, auto=0.8, hard=0.95, low=0.5)
     window = math.ceil((tokens + more) / 2 / 0.8) + 8000
     ctx = ebbtide.Context(model="claude-sonnet-5", window=window, policy=replace(preset("default"), levels=levels))
@@ -164,7 +164,7 @@ def _tight(talk: list[dict[str, Any]], pair: list[dict[str, Any]]) -> ebbtide.Co
 
 
 def prepare_acting(messages: int) -> Turns:
-    """Each turn is a session of its own: an edit is recorded once, and the turn after is idle again."""
+    """Each turn needs a new session: an edit is recorded once, and the next turn is idle again."""
     talk, more = _talk(messages)
     while True:
         pair = anthropic(next(more))
@@ -175,7 +175,7 @@ def prepare_acting(messages: int) -> Turns:
 
 
 def _after(messages: int, written: Callable[[dict[str, Any]], Any]) -> Turns:
-    """One more exchange where old results are gone already: recorded edits are replayed."""
+    """One more exchange after old results were removed: recorded edits are applied."""
     talk, more = _talk(messages)
     pair = anthropic(next(more))
     ctx = _tight(talk, pair)
@@ -231,7 +231,7 @@ def first_reads() -> dict[str, Turns]:
 # --- the run ---------------------------------------------------------------------------------------------------------
 
 ROW = 10
-"""Turns in a row: the first finds the caches as the one before left them, and the median does not see it."""
+"""Turns in a row: the first finds the caches of another subject, and the median ignores it."""
 Results = dict[str, dict[str, dict[str, Timing]]]
 """By case, size and subject."""
 
@@ -249,7 +249,7 @@ IDLE: dict[str, Callable[[int], Turns]] = {
 def run(sizes: list[int], turns: int, only: list[str], peers: Mapping[str, Subject]) -> Results:
     results: Results = {case: {} for case in only}
     for size in sizes:
-        # A session must be read whole before each acting turn: fewer of them where that is long.
+        # A session must be read completely before each acting turn, so long sessions get fewer turns.
         acting = max(5, min(turns, 6000 // size))
         if "idle" in only:
             theirs = {name: peer(size, False) for name, peer in peers.items()}
@@ -282,7 +282,7 @@ def _cell(one: Timing, scale: Timing) -> str:
 
 
 def promises(results: Results) -> list[str]:
-    """What the project promises, as far as this run can tell."""
+    """Print the project's promises that this run can check."""
     said = []
     for case, (size, times) in product(("idle", "row"), (("1000", 50), ("5000", 100))):
         taken = results.get(case, {}).get(size, {})

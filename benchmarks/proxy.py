@@ -1,14 +1,14 @@
-"""What `ebb proxy` adds to a call, beside a direct one, a plain aiohttp pass-through and LiteLLM's proxy, in one run.
+"""What `ebb proxy` adds to a call, next to a direct call, a plain aiohttp pass-through and LiteLLM, in one run.
 
     python benchmarks/proxy.py [--litellm PYTHON] [--quick] [--json]
 
-Each subject is a process of its own before the same provider on loopback, and all take turns. *Idle*: one stream in
-flight, 200 events at once, bodies of 200 KB that grow by a turn each time. *Chunk*: CPU for an event that comes alone.
-*Crowd*: 500 streams of two seconds at the same time, each a conversation of its own. *Memory*: what the process holds
-after 1,000 requests and after 10,000. Each figure says how many requests it is from: LiteLLM takes every fifth turn, as
-it needs some thirty times as long, and a stream that has not ended after two minutes is an error. `--litellm`, or
-LITELLM_PYTHON, names the Python of an environment with `litellm[proxy]`; without it LiteLLM is skipped and named. CPU
-time is what the machine counted for the process: who else is busy does not matter. How far it is goes to stderr.
+Each subject is a process in front of the same provider on loopback, and all take turns. *Idle*: one stream at a time,
+200 events at once, bodies of 200 KB that grow by a turn each time. *Chunk*: CPU for an event that arrives alone.
+*Crowd*: 500 streams of two seconds at the same time, each a separate conversation. *Memory*: what the process holds
+after 1,000 and after 10,000 requests. Each figure says how many requests it is from: LiteLLM gets every fifth turn,
+because it takes about thirty times as long. A stream that has not ended after two minutes is an error. `--litellm` or
+LITELLM_PYTHON is the Python of an environment with `litellm[proxy]`; without it LiteLLM is skipped and named. CPU time
+is that of the process, so other load does not matter. Progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from proxy_parts import KINDS
 PARTS = str(Path(__file__).with_name("proxy_parts.py"))
 BYTES = 200_000
 KEY = f"sk-{secrets.token_hex(32)}"
-"""LiteLLM wants one to start; the others take no notice of it."""
+"""LiteLLM needs one to start; the others ignore it."""
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 AIMS = {"added p50 ms": 3.0, "added p99 ms": 15.0, "litellm's cpu, times ours": 10.0, "memory grown mb": 20.0}
 WARM = 5
-"""Rounds that open connections and read the conversation."""
+"""Warm-up rounds that open connections and read the conversation."""
 AFTER = 1.0
-"""Seconds for what a subject still writes down when the client has all."""
+"""Seconds for what a subject still records after the client has everything."""
 PATIENCE = 120.0
 """Seconds for a subject to listen, and for a stream to end: LiteLLM takes ten to start on an idle machine."""
 SLOW = {"litellm": 5}
-"""Who has only every so manieth turn of the rounds."""
+"""Subjects that run only in every Nth round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Subject:
 
     @property
     def cpu(self) -> float:
-        """Seconds of CPU so far; its threads are in it."""
+        """Seconds of CPU so far, including its threads."""
         if self.process is None:
             return 0.0
         fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
@@ -71,12 +71,12 @@ class Subject:
 
 
 class Missing(Exception):
-    """A subject that cannot be had here."""
+    """A subject that is not available here."""
 
 
 @contextmanager
 def started(name: str, command: list[str], **environ: str) -> Iterator[Subject]:
-    """A process that tells its address in its first line."""
+    """A process that prints its address in its first line."""
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **environ}
     )
@@ -134,7 +134,7 @@ def listens(port: int, process: subprocess.Popen[bytes]) -> bool:
 
 
 class Talk:
-    """A conversation of so many bytes that grows by a turn with each request."""
+    """A conversation of this many bytes that grows by a turn with each request."""
 
     def __init__(self, name: str, size: int) -> None:
         self._name = name
@@ -146,7 +146,7 @@ class Talk:
             self._messages.append({"role": ("user", "assistant")[at % 2], "content": text[:2000]})
 
     def body(self, kind: int = 200) -> bytes:
-        """The next request. What kind of answer it wants: `proxy_parts.KINDS`."""
+        """Return the next request. `proxy_parts.KINDS` has the kinds of answers."""
         at = len(self._messages)
         self._messages.append({"role": ("user", "assistant")[at % 2], "content": f"Turn {at}."})
         self._messages.append({"role": ("user", "assistant")[(at + 1) % 2], "content": f"And {at}."})
@@ -155,7 +155,7 @@ class Talk:
 
 
 async def called(client: aiohttp.ClientSession, subject: Subject, name: str, body: bytes) -> tuple[float, float]:
-    """Milliseconds to the first byte, and to the last."""
+    """Return milliseconds to the first byte, and to the last."""
     headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}", "x-session-id": name}
     begun = time.perf_counter()
     async with client.post(f"{subject.url}/v1/chat/completions", data=body, headers=headers) as answer:
@@ -177,7 +177,7 @@ def client() -> aiohttp.ClientSession:
 
 
 async def idle(subjects: list[Subject], rounds: int) -> dict[str, Any]:
-    """Each in turn. What a subject does after the last byte is in its CPU time too, and has ended before the next."""
+    """Run the subjects in turn. Work after the last byte counts as CPU time too, and ends before the next subject."""
     talks = {one.name: Talk(f"idle-{one.name}", BYTES) for one in subjects}
     times: dict[str, list[tuple[float, float]]] = {one.name: [] for one in subjects}
     spent = {}
@@ -202,7 +202,7 @@ def _idle(times: list[tuple[float, float]], cpu: float) -> dict[str, Any]:
 
 
 async def trickle(subject: Subject, rounds: int) -> dict[str, Any]:
-    """CPU for a chunk that comes alone, all of a stream's share in it."""
+    """CPU for a chunk that arrives alone, including its share of the stream."""
     talk, events = Talk(f"trickle-{subject.name}", 4000), KINDS[202][0]
     async with client() as calling:
         await called(calling, subject, f"trickle-{subject.name}", talk.body())
@@ -271,7 +271,7 @@ def tell(doing: str) -> None:
 
 
 def judged(found: dict[str, Any]) -> dict[str, Any]:
-    """What was aimed at, and what came of it."""
+    """Print the goals and what was measured."""
     ours, direct = found["idle"]["ebb proxy"], found["idle"]["direct"]
     first, last = found["memory mb"].values()
     told = {f"added {p} ms": ours["first byte ms"][p] - direct["first byte ms"][p] for p in ("p50", "p99")}
@@ -308,9 +308,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     place = os.environ.get("LITELLM_PYTHON")
     parser.add_argument(
-        "--litellm", metavar="PYTHON", default=place, help="of an environment with litellm[proxy] in it"
+        "--litellm", metavar="PYTHON", default=place, help="the Python of an environment with litellm[proxy]"
     )
-    parser.add_argument("--quick", action="store_true", help="a sixth of the rounds, a fifth of the crowd")
+    parser.add_argument("--quick", action="store_true", help="run a sixth of the rounds and a fifth of the crowd")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     found = run(given)

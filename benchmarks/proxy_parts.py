@@ -3,7 +3,7 @@
     python benchmarks/proxy_parts.py provider
     python benchmarks/proxy_parts.py passing URL
 
-Each prints its address as its first line, and ends with its standard input.
+Each prints its address in its first line, and exits when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def event(delta: dict[str, object], **more: object) -> bytes:
     return b"data: " + json.dumps({**told, "choices": choices, **more}).encode() + b"\n\n"
 
 
-# No two alike: LiteLLM ends a stream that repeats itself.
+# All different: LiteLLM ends a stream that repeats itself.
 PIECES = tuple(event({"role": "assistant", "content": f"word {n} "}) for n in range(CHUNKS))
 END = PIECES[0].replace(b'"finish_reason": null', b'"finish_reason": "stop"')
 USAGE = event({}, usage={"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18})
 
 
 KINDS = {200: (CHUNKS, 0.0), 201: (20, 0.1), 202: (1000, 0.001), 203: (20, 0.0)}
-"""By the request's `max_tokens`: how many events, and the seconds before each. At once, slowly, each alone, and few."""
+"""Number of events, and seconds before each, by the request's `max_tokens`: at once, slowly, each alone, and few."""
 _KIND = re.compile(rb'"max_tokens": ?(\d+)')
 
 

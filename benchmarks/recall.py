@@ -1,9 +1,10 @@
-"""Whether what a compaction took out is found again: recorded sessions, no model.
+"""Whether recall finds what a compaction removed: recorded sessions, no model.
 
-At each recorded compaction, identifiers that the agent goes on to use in its next 30 calls, that it had seen before and
-that the request after the compaction no longer shows. Asked for by name; and, apart, with a query made only of what
-is visible when it is first used: the last words of the user and of the agent. Found: one of the first five hits holds
-it. Then how long a query takes over the longest session, and how long the index takes to build.
+At each recorded compaction it takes the identifiers that the agent uses in its next 30 calls, had seen before, and no
+longer sees in the request after the compaction. It searches for each by name, and separately with a query made only of
+what is visible at its first use: the last text of the user and of the agent. An identifier is found if one of the first
+five hits contains it. Then it measures how long a query takes in the longest session, and how long the index takes to
+build.
 
     python benchmarks/recall.py [--data DIR] [--json]    all recordings with compactions; about three minutes
     python benchmarks/recall.py --speed                  only the times
@@ -48,7 +49,7 @@ class Tally:
     by_request: int = 0
     missed: list[str] = field(default_factory=list)
     times: list[tuple[float, float]] = field(default_factory=list)
-    """Of each query by name."""
+    """For each query by name."""
 
     def add(self, other: Tally) -> None:
         self.points += other.points
@@ -61,7 +62,7 @@ class Tally:
 
 @dataclass
 class Session:
-    """A recorded session as its log would have grown."""
+    """A recorded session, with its log as it would have grown."""
 
     wire: str
     log: Log
@@ -106,7 +107,7 @@ def at_point(session: Session, recall: RecallSearch, calls: Sequence[Any], n: in
             if name not in wanted and name in seen and name not in shown:
                 wanted[name] = n + j
     held: dict[int, list[str]] = {}
-    recall.search("warm")  # so that no query is charged with the index
+    recall.search("warm")  # so that no query time includes the index
     for name, j in wanted.items():
         tally.asked += 1
         begun = clocks()
@@ -125,7 +126,7 @@ def at_point(session: Session, recall: RecallSearch, calls: Sequence[Any], n: in
 
 
 def output(wire: str, response: Any) -> str:
-    """What the agent said and what it called with."""
+    """Return the agent's text and the arguments of its calls."""
     return "\n".join(block.text for block in blocks_of(wire, response) if block.kind in ("text", "call"))
 
 
@@ -140,7 +141,7 @@ def items_of(wire: str, request: Any) -> tuple[Item, ...]:
 
 
 def visible(wire: str, request: Any) -> str:
-    """The last words of the user, and of the agent."""
+    """Return the last text of the user, and of the agent."""
     items = items_of(wire, request)
     words = [
         next((item.text for item in reversed(items) if item.kind == "text" and item.source == source), "")
@@ -186,7 +187,7 @@ def timed(recall: RecallSearch, query: str) -> tuple[float, float]:
 
 
 def clocks() -> tuple[float, float]:
-    """Seconds on the wall and of CPU: the machine may be busy."""
+    """Return wall and CPU seconds: the machine may be busy."""
     return time.perf_counter(), time.process_time()
 
 
@@ -205,7 +206,7 @@ def times_of(times: list[tuple[float, float]]) -> dict[str, float]:
 
 
 def found_again(data: Path, folder: Path) -> dict[str, Any]:
-    """Over all recordings, and for each that has something to ask for."""
+    """Run all recordings that have something to search for."""
     whole, files = Tally(), {}
     for n, path in enumerate(sorted(data.glob("*/*.jsonl.gz"))):
         tally = measure(path, folder / str(n))

@@ -1,7 +1,7 @@
-"""Every arm on the same recorded sessions, side by side: ours, rules of others, and the real code of three peers.
+"""Run every arm on the same recorded sessions: our policies, rules of others, and the real code of three peers.
 
-The peers run from their packages, so this wants their environment (requirements/bench.txt). Each has two rows: with
-the settings that its documentation shows, and with those that it suggests for a window of this size.
+The peers run from their packages, so this needs their environment (requirements/bench.txt). Each has two rows: one with
+the settings in its documentation, and one with those that it suggests for a window of this size.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PACKAGES = ("langchain", "langchain-core", "pydantic-ai-harness", "pydantic-ai-s
 
 
 def _tiered(window: int) -> TieredCompaction[Any]:
-    """The example of its README. A tier's own trigger is not looked at there."""
+    """The example in its README. There a tier's own trigger is ignored."""
     del window
     tiers = [
         DeduplicateFileReads(file_key=file_key),
@@ -53,7 +53,7 @@ def _tiered(window: int) -> TieredCompaction[Any]:
 
 
 def _tiered_for(window: int) -> TieredCompaction[Any]:
-    """By fraction of a window that is told, as its README asks where the price table has a wrong one."""
+    """By a fraction of an explicit window, as its README recommends if the price table has a wrong one."""
     tiers = [
         DeduplicateFileReads(file_key=file_key),
         ClearToolResults(max_tokens=1, keep_pairs=3),
@@ -96,7 +96,7 @@ SETTINGS: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 
 Row = dict[str, dict[str, float]]
-"""By arm the sums of a file."""
+"""The sums of a file, by arm."""
 
 
 def makings(window: int) -> dict[str, MakeContender]:
@@ -104,19 +104,19 @@ def makings(window: int) -> dict[str, MakeContender]:
 
 
 def idle() -> dict[str, MakeContender]:
-    """The same peers in a window that is never full: they must give what they get."""
+    """The same peers in a window that is never full: they must return their input."""
     return {name: made for name, made in makings(ENDLESS).items() if name.endswith("-tuned")}
 
 
 def _played(path: Path, terms: ReplayOptions, wanted: frozenset[str]) -> tuple[Row, str]:
-    warnings.simplefilter("ignore")  # Of the packages: some of what they show is beta.
+    warnings.simplefilter("ignore")  # From the packages: some of their features are beta.
     more = {name: made for name, made in makings(terms.window).items() if name in wanted}
     done = replay_file(path, replace(terms, policies=tuple(name for name in terms.policies if name in wanted)), more)
     return {name: score.as_dict() for name, score in done.scores.items()}, done.error
 
 
 def check(found: Iterable[Path], terms: ReplayOptions) -> bool:
-    """Whether each peer gives exactly the raw request while it has no reason to act. Says where one does not."""
+    """Check that each peer sends exactly the raw request while it has no reason to act. Print where one does not."""
     good = True
     for path in found:
         done = replay_file(path, replace(terms, policies=("raw",), has_recall=False), idle())
@@ -130,21 +130,21 @@ def check(found: Iterable[Path], terms: ReplayOptions) -> bool:
 
 
 def halves(data: Path) -> dict[str, str]:
-    """The half of each file in the manifest, by the parity of its sha256, as in retention_points.py."""
+    """Return the half of each file in the manifest, by the parity of its sha256, as in retention_points.py."""
     with (data / "MANIFEST.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {row["file"]: "report" if int(row["sha256"], 16) % 2 else "search" for row in rows}
 
 
 def chosen(paths: Iterable[str], data: Path, half: str) -> dict[str, Path]:
-    """Files by their names in the data folder, those of the half that was asked for."""
+    """Return the files of the requested half, by their names in the data folder."""
     known = halves(data)
     named = {os.path.relpath(path, data): path for path in find_sessions(list(paths) or [data])}
     return {name: path for name, path in named.items() if half == "all" or known.get(name) == half}
 
 
 def rows(found: dict[str, Path], terms: ReplayOptions, given: argparse.Namespace) -> Iterator[tuple[str, Row, str]]:
-    """Largest first, so that no core is left alone at the end; arms kept from an earlier run are not run again."""
+    """Return the tasks, largest first, so that all cores stay busy. Arms saved by an earlier run are not run again."""
     arms = frozenset((*terms.policies, *SETTINGS))
     known, again = _kept(given.kept), frozenset(given.again.split(","))
     wanted = {name: arms - (known.get(name, {}).keys() - again) for name in found}
@@ -163,7 +163,7 @@ def rows(found: dict[str, Path], terms: ReplayOptions, given: argparse.Namespace
 
 
 def _kept(path: Path | None) -> dict[str, Row]:
-    """By file; of two rows for one arm the later."""
+    """Return saved rows by file; of two rows for one arm, the later one."""
     known: dict[str, Row] = {}
     if path is not None and path.exists():
         for name, row in map(json.loads, path.read_text("utf-8").splitlines()):
@@ -183,7 +183,7 @@ def summed(rows: Iterable[Row]) -> dict[str, Score]:
 
 
 def shares(scores: dict[str, Score]) -> dict[str, dict[str, float]]:
-    """What is compared: each against raw, or of what there was."""
+    """Return the scores: costs relative to raw, and shares."""
     raw = scores["raw"]
     return {
         name: {
@@ -278,7 +278,7 @@ def main() -> None:
 
 
 def _in_order(results: dict[str, Row], arms: Iterable[str]) -> dict[str, Row]:
-    """Files by name and arms as they were asked for, whoever was done first."""
+    """Sort files by name and arms as requested, in whatever order they finished."""
     order = list(arms)
     return {name: {arm: row[arm] for arm in order if arm in row} for name, row in sorted(results.items())}
 
@@ -289,16 +289,16 @@ def _tokens(text: str) -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("paths", nargs="*", help="files or folders; without any, the whole data folder")
+    parser.add_argument("paths", nargs="*", help="files or folders; default: the whole data folder")
     parser.add_argument("--data", type=Path, required=True, help="the folder with MANIFEST.csv")
     parser.add_argument("--half", choices=("search", "report", "all"), default="all")
     parser.add_argument("--window", type=_tokens, default=200_000)
-    parser.add_argument("--ttl", type=float, default=300.0, help="seconds for which a prefix is kept")
-    parser.add_argument("--arms", default=",".join(NAMES), help="beside the real peers, by name")
-    parser.add_argument("--workers", type=int, default=0, help="processes; 0: as many as there are cores")
-    parser.add_argument("--kept", type=Path, help="keep what is done in this file, and go on from it")
-    parser.add_argument("--again", default="", help="arms to run again though they are kept")
-    parser.add_argument("--check", action="store_true", help="only see that idle peers give the raw request")
+    parser.add_argument("--ttl", type=float, default=300.0, help="seconds that the provider caches a prefix")
+    parser.add_argument("--arms", default=",".join(NAMES), help="policies to run besides the real peers")
+    parser.add_argument("--workers", type=int, default=0, help="processes; 0 for one per core")
+    parser.add_argument("--kept", type=Path, help="save finished results in this file, and continue from it")
+    parser.add_argument("--again", default="", help="arms to run again although they are saved")
+    parser.add_argument("--check", action="store_true", help="only check that idle peers send the raw request")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 

@@ -1,13 +1,13 @@
-"""What a fold leaves of what is needed: files changed, files read, and the names the agent goes on to use.
+"""What a compaction keeps of what is needed next: files changed, files read, and names that the agent uses.
 
     python benchmarks/retention.py [--data DIR] [--json] [--fold parts|context] [--split fit|report|all]
                                    [--cap N] [--tail N] [--total N]
 
-At every recorded compaction point the history is folded without a model. `parts`: the ledger's text, the user's
-messages and a tail of the newest items, put together here within `--total` tokens by the library's own estimate, to
-find the best split. `context`: what `Context.compact` leaves, as its users get it. The same is asked of the summary
-that the client's own compaction left there. A name is visible if it stands in what is left; `dir/: a, b` is read as the
-paths it says. A file is named if its whole path is; for the recorded summaries, which name files as people do, if its
+At every recorded compaction point the history is compacted without a model. `parts`: the text of the facts, the user's
+messages and a tail of the newest items, combined here within `--total` tokens by the library's own estimate, to find
+the best split. `context`: what `Context.compact` leaves, as users get it. The summary of the client's own compaction at
+that point is scored in the same way. A name is visible if it occurs in what is left; `dir/: a, b` counts as the paths
+that it means. A file is named if its whole path is; in the recorded summaries, which name files as people do, if its
 base name is. Weights and the split were fitted on sessions whose sha256 is even (`fit`).
 """
 
@@ -39,13 +39,13 @@ DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 TARGETS = {"changed": 0.99, "read": 0.90, "names": 0.80}
 TOTAL = 25_000
 WINDOW = 200_000
-"""As the recorded Claude Code sessions had it."""
+"""The window of the recorded Claude Code sessions."""
 _GROUPED = re.compile(r"^(\S+/): (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """How much of what was asked for is there."""
+    """How much of what is needed is there."""
 
     found: int
     asked: int
@@ -61,12 +61,12 @@ class Score:
 
 
 def count(text: str) -> int:
-    """Tokens without sampling: the estimator judges long texts by slices."""
+    """Count tokens without sampling: the estimator looks only at slices of long texts."""
     return DEFAULT.rounded(sum(DEFAULT.measure(text[n : n + 4000]) for n in range(0, len(text), 4000)))
 
 
 def folded(point: Point, *, cap: int, tail: int, total: int) -> str:
-    """What a fold leaves, as one text: the user's words, the ledger, the newest items."""
+    """Return what a compaction leaves as one text: the user's messages, the facts, the newest items."""
     view = View.of(point.items)
     sums = [0]
     for item in reversed(view.originals):
@@ -81,7 +81,7 @@ def folded(point: Point, *, cap: int, tail: int, total: int) -> str:
 
 
 def _said(items: Sequence[Item], room: int) -> str:
-    """The user's messages, the newest whole while they fit, the older as a line."""
+    """Return the user's messages: the newest in full while they fit, older ones as one line."""
     texts = [item.text for item in items if item.role == "user" and item.kind == "text" and item.trust <= USER]
     kept: list[str] = []
     for text in reversed(texts):
@@ -93,7 +93,7 @@ def _said(items: Sequence[Item], room: int) -> str:
 
 
 def paths_in(text: str) -> str:
-    """The paths that grouped lines say, written out."""
+    """Return the full paths that grouped lines mean."""
     out = []
     for place, names in _GROUPED.findall(text):
         base = "" if place == "./" else place
@@ -102,11 +102,11 @@ def paths_in(text: str) -> str:
 
 
 def compacted(point: Point) -> str:
-    """What `Context.compact` leaves, as one text."""
+    """Return what `Context.compact` leaves, as one text."""
     context = Context(window=WINDOW, wire=point.wire)
     context.compact(dict(point.request))
     body = context.prepare(dict(point.request)).body
-    # What the operator says is not left by a fold: it was never its to take.
+    # The operator's text does not count as kept: a compaction never covers it.
     items = Reader(estimator=DEFAULT, wire=WIRES[point.wire]).read(body).items
     return "\n".join(words(item) for item in items if item.role != "system")
 
@@ -142,7 +142,7 @@ def _kept(asked: Iterable[str], left: str) -> Kept:
 
 
 def row(scores: Sequence[Score]) -> dict[str, float]:
-    """Shares over all points together, as in the figures to beat; `worst` is the point that keeps fewest names."""
+    """Return shares over all points together; `worst` is the point that keeps the fewest names."""
     shares = {key: _share([score.kept[key] for score in scores]) for key in scores[0].kept}
     return {
         "points": len(scores),
@@ -203,8 +203,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--fold", choices=("parts", "context"), default="parts")
     parser.add_argument("--split", choices=("fit", "report", "all"), default="all")
-    parser.add_argument("--cap", type=int, default=14_000, help="tokens of the ledger's text")
-    parser.add_argument("--tail", type=int, default=8_000, help="tokens of the newest items")
+    parser.add_argument("--cap", type=int, default=14_000, help="tokens for the facts")
+    parser.add_argument("--tail", type=int, default=8_000, help="tokens for the newest items")
     parser.add_argument("--total", type=int, default=TOTAL)
     options = parser.parse_args(argv)
     parts = partial(folded, cap=options.cap, tail=options.tail, total=options.total)

@@ -1,6 +1,6 @@
-"""The recorded compaction points: what was there before, what the client's own compaction left, what was needed next.
+"""The recorded compaction points: the history before, the client's own summary, and what was needed next.
 
-What counts as a file changed or read is told by `ebbtide.replay.touched_files`, from the recorded calls alone.
+`ebbtide.replay.touched_files` says which files were changed or read, from the recorded calls alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 
 NEXT = 30
-"""Calls after the point whose output is looked at."""
+"""Number of calls after the point whose output counts."""
 
 _WORD = re.compile(r"[A-Za-z][a-z]*(?:-[a-z]+)*[-./]*")
 
@@ -33,14 +33,14 @@ class Point:
     session: str
     format: str
     half: str
-    """`fit` where the manifest's sha256 is even, else `report`."""
+    """`fit` if the manifest's sha256 is even, else `report`."""
     request: Mapping[str, object]
-    """What the client would have sent had it never compacted."""
+    """The request that the client would have sent without compacting."""
     wire: str
     items: tuple[Item, ...]
     """The same, read."""
     left: str
-    """The summary that the client's own compaction left."""
+    """The summary of the client's own compaction."""
     changed: frozenset[str]
     read: frozenset[str]
     """Only read, not changed."""
@@ -49,12 +49,12 @@ class Point:
 
     @property
     def specific(self) -> frozenset[str]:
-        """Those that are more than a word of prose."""
+        """Names that are not just a word of prose."""
         return frozenset(name for name in self.needed if not _WORD.fullmatch(name))
 
 
 def points(data: Path) -> Iterator[Point]:
-    """All recorded points of all sessions in the manifest."""
+    """Yield all recorded points of all sessions in the manifest."""
     with (data / "MANIFEST.csv").open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["compactions"] not in ("", "0")]
     for row in rows:
@@ -99,7 +99,7 @@ def _read(recording: Recording, call: RecordedCall) -> tuple[Item, ...]:
 
 
 def _spoken(recording: Recording, call: RecordedCall) -> Iterator[str]:
-    """What the agent wrote: text and arguments."""
+    """Return what the agent wrote: text and arguments."""
     if call.response is None:
         return
     wire = WIRES[recording.wire]
@@ -116,5 +116,5 @@ def _message(response: Mapping[str, object]) -> dict[str, object]:
 
 
 def words(item: Item) -> str:
-    """An item's text; of a call, the strings in its arguments, so that an escape is no part of a name."""
+    """Return an item's text; for a call, the strings in its arguments, so that escapes are not part of names."""
     return "\n".join(argument_strings(item.text)) if item.kind == "call" else item.text

@@ -1,9 +1,9 @@
-"""The search for the default's numbers, and what they give on the sessions that were not searched.
+"""Search for the default's numbers, and measure them on the sessions that were not searched.
 
 `python benchmarks/search.py --data DIR` tries settings on the half of the recordings whose sha256 in the manifest is
-even, at random with a seed, beside the default as it is. `--report` plays the default on the other half, in several
-windows and with both lifetimes of a cache. Availability is bought with money: the table is sorted by bill, and those
-that another beats on both are left out.
+even, at random with a seed, next to the current default. `--report` replays the default on the other half, in several
+windows and with both cache lifetimes. More availability costs more money, so the table is sorted by bill, and settings
+that another one beats on both are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ebbtide.replay.session import ReplaySession, sessions_in
 
 GRID: Mapping[str, tuple[float, ...]] = {
     "auto": (0.6, 0.7, 0.8, 0.9),
-    "soft": (0.85, 0.95, 1.0),  # of auto: below it a batch is made early, if that pays
+    "soft": (0.85, 0.95, 1.0),  # share of auto: from here on a batch is made early, if it pays
     "low": (0.25, 0.35, 0.45, 0.55, 0.65),
     "tidy": (70_000, 100_000, 130_000),
     "telling": (0.0, 0.15, 0.3, 0.4, 0.6),
@@ -69,7 +69,7 @@ def policy(settings: Mapping[str, float]) -> Policy:
 
 
 def sessions(data: Path, half: str, every: int) -> list[str]:
-    """Files of one half with more than a handful of calls, largest first, every so many-th."""
+    """Return files of one half with more than a handful of calls, largest first; only every `every`-th."""
     with (data / "MANIFEST.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     odd = half == "report"
@@ -84,7 +84,7 @@ def _tapes(path: Path) -> tuple[tuple[ReplaySession, tuple[frozenset[str], ...]]
 
 
 def play(job: tuple[Path, list[Mapping[str, float] | None], int, float]) -> list[Score]:
-    """One file under all settings; None stands for a request that is never touched."""
+    """Run one file under all settings; None means that requests are never changed."""
     path, trials, window, ttl = job
     scores = [Score() for _ in trials]
     for tape, used in _tapes(path):
@@ -97,7 +97,7 @@ def play(job: tuple[Path, list[Mapping[str, float] | None], int, float]) -> list
 def played(
     data: Path, half: str, every: int, trials: list[Mapping[str, float]], window: int, ttl: float
 ) -> Iterator[dict[str, float]]:
-    """What each trial gives, against what never touching a request gives."""
+    """Return the scores of each trial, relative to never changing a request."""
     files = sessions(data, half, every)
     sums = [Score() for _ in range(len(trials) + 1)]
     with ProcessPoolExecutor() as pool:
@@ -152,8 +152,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--every", type=int, default=3, help="play every so many-th session, for speed")
-    parser.add_argument("--report", action="store_true", help="the default on the half that is not searched")
+    parser.add_argument("--every", type=int, default=3, help="replay only every Nth session, for speed")
+    parser.add_argument("--report", action="store_true", help="measure the default on the half that is not searched")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     if args.report:

@@ -1,11 +1,10 @@
-"""How long a commit takes, and how long it takes to go on with a session of 100 MB.
+"""How long a commit takes, and how long it takes to resume a session of 100 MB.
 
     python benchmarks/store.py [--megabytes 100] [--json]
 
-*Commit*: one record of 4 KB, synced to disk before it counts, or not. *Resume*: a session's log of this many megabytes,
-written by a real conversation, is opened and its state known: from its checkpoint, and from all of its lines where the
-checkpoint is missing. *Verify* checks every sum of every line. Memory is the most that a process of its own took, less
-what it took before.
+*Commit*: one record of 4 KB, synced to disk or not. *Resume*: opens a log of this many megabytes, written by a
+real conversation, and restores its state from the checkpoint, and from all lines without a checkpoint. *Verify* checks
+the sum of every line. Memory is the peak of a separate process, minus what it had before.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def commits(place: str, durable: bool) -> dict[str, dict[str, float]]:
 
 
 def written(place: str, megabytes: int) -> Path:
-    """A session that went on until its log was so large: a request for every two messages, each with its usage."""
+    """Write a session until its log is this large: a request for every two messages, each with its usage."""
     now = 0.0
     ctx = ebbtide.Context(window=ENDLESS, store=place, session="s", durable=False, clock=lambda: now)
     talk: list[dict[str, object]] = [{"role": "user", "content": TASK}]
@@ -70,7 +69,7 @@ def written(place: str, megabytes: int) -> Path:
 
 
 def resumed(place: str) -> dict[str, float]:
-    """Here and now: seconds of wall and CPU time, and megabytes at the most."""
+    """Measure in this process: wall and CPU seconds, and peak megabytes."""
     assert ebbtide.Context, "imported before the clock starts"
     before = _most_memory()
     wall, cpu = time.perf_counter(), time.process_time()
@@ -82,14 +81,14 @@ def resumed(place: str) -> dict[str, float]:
 
 
 def _most_memory() -> float:
-    """Megabytes that this process ever had; what `getrusage` tells begins with what its parent had."""
+    """Return the peak memory of this process in megabytes; `getrusage` would start with its parent's."""
     told = Path("/proc/self/status")
     lines = told.read_text().splitlines() if told.exists() else []
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 
 
 def alone(place: str, runs: int) -> dict[str, float]:
-    """The fastest of some processes: a busy machine slows the others."""
+    """Return the fastest of several processes: a busy machine slows the others."""
     command = [sys.executable, str(Path(__file__)), "--resume", place]
     told = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(runs)]
     found: list[dict[str, float]] = [json.loads(one) for one in told]
@@ -128,7 +127,7 @@ def measured(megabytes: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--megabytes", type=int, default=100)
-    parser.add_argument("--resume", help="resume what is here, for the process that started us")
+    parser.add_argument("--resume", help="resume the log in this folder (used internally)")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.resume:

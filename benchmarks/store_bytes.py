@@ -1,9 +1,9 @@
 """How much disk a message takes: `python benchmarks/store_bytes.py [--data ../shared/data] [--sessions N] [--json]`.
 
-Every recorded session is lived through once more, one request after the other, as if its client had never compacted:
-window of 200,000 tokens, the default policy, a directory store. Counted are all bytes of all files but the search
-index, over the messages in the logs. No usage is reported back: what was billed then was billed for other requests.
-On the way it is noted what the turns cost that took something out, from a known conversation (CPU milliseconds).
+It replays every recorded session request by request, as if its client had never compacted: a window of 200,000 tokens,
+the default policy, a directory store. It divides the bytes of all files except the search index by the number of
+messages in the logs. No usage is reported back, because the recorded bills were for other requests. It also measures
+the turns that removed something from a known conversation (CPU milliseconds).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ebbtide.core.errors import EbbtideError
 
 WINDOW = 200_000
 PROMISED = 4096
-"""Bytes a message."""
+"""Bytes per message."""
 
 
 def recordings(data: Path) -> list[Path]:
@@ -35,7 +35,7 @@ def recordings(data: Path) -> list[Path]:
 
 
 def live(path: Path, store: str, session: str, acting: list[float]) -> Counter[str]:
-    """One recorded session again, through a `Context`. What each turn that acts takes is added to `acting`."""
+    """Replay one recorded session through a `Context`. Add the time of each turn that acts to `acting`."""
     now = 0.0
     ctx = ebbtide.Context(store=store, session=session, durable=False, window=WINDOW, clock=lambda: now)
     done: Counter[str] = Counter()
@@ -57,7 +57,7 @@ def live(path: Path, store: str, session: str, acting: list[float]) -> Counter[s
 
 
 def counted(store: Path) -> tuple[Counter[str], Counter[str]]:
-    """Bytes and number of records or files, by kind."""
+    """Return bytes and number of records or files, by kind."""
     taken: Counter[str] = Counter()
     number: Counter[str] = Counter()
     for path in store.rglob("*"):

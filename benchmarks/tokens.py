@@ -1,11 +1,11 @@
-"""How far the estimate is from what the provider billed, on every recorded call.
+"""How far the token estimate is from the provider's bill, on every recorded call.
 
     python benchmarks/tokens.py [--data DIR] [--json] [--split fit|report|all]
 
-*Cold*: the request's own text, and one constant for the system prompt and tools that recordings lack, taken from the
+*Cold*: the request's own text, and one constant for the system prompt and tools, which recordings lack, taken from the
 session's first usage. *Anchored*: the usage of the longest earlier request that this one extends, its reply, and an
 estimate of what came after, with a ratio learned from earlier calls of the same session. Nothing looks ahead. The
-weights were fitted on files whose sha256 in the manifest is even; the table is of the odd ones unless told otherwise.
+weights were fitted on files whose sha256 in the manifest is even; by default the table is for the odd ones.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Counted:
     chars: int = 0
     cjk: int = 0
     numbered: int = 0
-    """Characters of results with line numbers, which are code as a file reader shows it."""
+    """Characters of results with line numbers: code as file readers print it."""
     as_json: int = 0
     asks: bool = False
-    """The user speaks: earlier turns' thinking may leave."""
+    """A user message: thinking of earlier turns may be dropped."""
     answers: bool = False
-    """The model speaks: what its own usage has billed."""
+    """A model's message: billed in its own usage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,19 +73,19 @@ class Score:
     cold_held: bool
     """The cold bound was not exceeded."""
     fresh: float
-    """Cold with the constant taken anew after each compaction, when clients attach files that recordings lack."""
+    """Cold, with a new constant after each compaction, when clients attach files that recordings lack."""
     fresh_held: bool
     seeds: tuple[float, ...]
     anchored: float
     anchor: bool
-    """There was one; if not, the reading is cold with the learned ratio."""
+    """Whether there was one; if not, the estimate is cold with the learned ratio."""
     held: bool
     room: float
-    """How far the bound lies above the bill."""
+    """How far the bound is above the bill."""
 
 
 def blocks(message: Block) -> Iterator[tuple[str, str, Block]]:
-    """Kind, text and raw block, of an Anthropic message, a chat message or a Responses item."""
+    """Yield kind, text and raw block of an Anthropic message, a chat message or a Responses item."""
     kind = message.get("type")
     if kind in ("function_call", "custom_tool_call"):
         yield "call", f"{message.get('name')} {message.get('arguments') or message.get('input') or ''}", message
@@ -183,7 +183,7 @@ def counted_messages(
 
 
 def whole(parts: list[Counted], model: str) -> int:
-    """The request, with the thinking that the model still counts."""
+    """Return the request with the thinking that the model still counts."""
     turn = max((place for place, part in enumerate(parts) if part.asks), default=0)
     kept = parts if keeps_thinking(model) else parts[turn:]
     return sum(part.tokens for part in parts) + sum(part.thinking for part in kept)
@@ -201,12 +201,12 @@ class Billed:
 
 @dataclass
 class Conversation:
-    """What is known of one conversation before a call; nothing of what comes after."""
+    """What is known about one conversation before a call, and nothing from after it."""
 
     overhead: float | None = None
     """System prompt and tools, in the estimator's own tokens."""
     recent: float | None = None
-    """The same, as of the last compaction."""
+    """The same, since the last compaction."""
     seed_overhead: tuple[int, ...] = ()
     billed: list[Billed] = field(default_factory=list)
     calibration: Calibration = field(default_factory=Calibration)
@@ -219,13 +219,13 @@ class Conversation:
         )
 
     def anchor(self, ids: tuple[int, ...]) -> Billed | None:
-        """The newest earlier call whose whole request this one begins with."""
+        """Return the newest earlier call whose whole request is a prefix of this one."""
         return next((billed for billed in reversed(self.billed) if ids[: len(billed.ids)] == billed.ids), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """An anchored reading, before the bill comes."""
+    """Return an anchored estimate, before the bill is known."""
 
     base: int
     since: int
@@ -262,7 +262,7 @@ def classes(recording: str, parts: list[Counted], model: str) -> tuple[str, ...]
 def score(
     known: Conversation, call: RecordedCall, usage: Usage, ids: tuple[int, ...], parts: list[Counted], fmt: str
 ) -> Score:
-    """Predicts, then learns from the bill."""
+    """Predict, then learn from the bill."""
     model, bill = call.model, usage.prompt
     text = whole(parts, model)
     assert known.overhead is not None
@@ -294,7 +294,7 @@ def score(
 
 
 def scores(path: Path, left: Counter[str]) -> Iterator[Score]:
-    """Every call of a recording that can be scored; `left` counts the others by reason."""
+    """Yield every call of a recording that can be scored; `left` counts the others by reason."""
     recording = load(path)
     cache: dict[int, tuple[Block, Counted]] = {}
     known: dict[str, Conversation] = defaultdict(Conversation)

@@ -2,11 +2,10 @@
 
     python benchmarks/two_proxies.py [--talks 8] [--turns 28] [--burners 4] [--json]
 
-Each conversation is sent through both proxies at the same moment, so that they contend for its log, and every turn
-brings more than the proxy has milliseconds for. The provider counts tokens by its own rule and refuses what is over its
-window; that is what is counted. A request that a proxy refuses itself (503) is sent again, as SDKs do, and counted
-apart. `run()` is the same for other programs: the fault campaign, and a short form in the tests. Exit code 1 where
-anything was over.
+Each conversation goes through both proxies at once, so that they compete for its log, and every turn has more
+work than the proxy has time for. The provider counts tokens by its own rule and refuses requests over its window; these
+are counted. A request that a proxy itself refuses (503) is sent again, as SDKs do, and counted separately. Other
+programs call `run()`: the fault campaign, and a short form in the tests. The exit code is 1 if any request was over.
 """
 
 from __future__ import annotations
@@ -37,24 +36,24 @@ PATIENCE = 240.0
 TRIES = 20
 """Times that a request is sent again after a 503."""
 TOO_LONG = frozenset(("A59", "A60", "C11", "R14"))
-"""Rules of the provider that are about the window."""
+"""The provider's rules about the window."""
 _LINE = "src/harbour/gauge_{n}.py:{line}: level = reading - datum  # station {n}\n"
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the requests."""
+    """Counts of what happened to the requests."""
 
     sent: int = 0
-    """By the clients, tries again left out."""
+    """Sent by clients, without retries."""
     over: int = 0
-    """Requests that the provider refused for their size, whoever sent them again after that."""
+    """Requests that the provider refused for their size, whether or not they were sent again."""
     largest: int = 0
     """Bytes of the largest request that reached the provider."""
     waited_for: int = 0
-    """Times that a proxy said 503, and the client came again."""
+    """How often a proxy answered 503 and the client sent the request again."""
     failed: list[str] = field(default_factory=list)
-    """Anything else than an answer."""
+    """Anything other than an answer."""
     seconds: float = 0.0
 
 
@@ -71,7 +70,7 @@ def history(talk: int, steps: int, lines: int) -> list[dict[str, object]]:
 
 @contextmanager
 def proxy(upstream: str, store: Path, window: int) -> Iterator[int]:
-    """A real process; gives its port."""
+    """Start a real process and return its port."""
     command = [sys.executable, "-m", "ebbtide", "proxy", "--upstream", upstream, "--port", "0", "--announce"]
     command += ["--store", str(store), "--window", str(window)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=store, env=os.environ)
@@ -92,7 +91,7 @@ def proxy(upstream: str, store: Path, window: int) -> Iterator[int]:
 
 @contextmanager
 def burning(number: int) -> Iterator[None]:
-    """So many processes that only take the CPU; they end by themselves if nobody ends them."""
+    """Start this many processes that only use CPU; they also end on their own after a while."""
     waste = "import time\nend = time.monotonic() + 600\nwhile time.monotonic() < end: pass"
     others = [subprocess.Popen([sys.executable, "-c", waste]) for _ in range(number)]
     try:
@@ -106,7 +105,7 @@ def burning(number: int) -> Iterator[None]:
 def run(
     *, talks: int = 8, turns: int = 28, burners: int = 4, window: int = WINDOW, lines: int = 200, first: int = 6
 ) -> Outcome:
-    """All conversations at once through two proxies; `first` results stand in a conversation's first request."""
+    """Run all conversations at once through two proxies; a conversation's first request has `first` results."""
     outcome, guard, begun = Outcome(), threading.Lock(), time.monotonic()
     with ExitStack() as stack:
         upstream = stack.enter_context(Upstream(lambda _: "Go on.", window=window))
@@ -143,7 +142,7 @@ def _talk(talk: int, port: int, turns: int, lines: int, first: int, outcome: Out
 
 
 def _posted(port: int, body: bytes, key: str) -> tuple[int, bytes, int]:
-    """Status, answer, and how often it had to be sent again."""
+    """Return status, answer, and how often it had to be sent again."""
     headers = {"content-type": "application/json", "authorization": key}
     for tries in range(TRIES):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
@@ -162,9 +161,9 @@ def _posted(port: int, body: bytes, key: str) -> tuple[int, bytes, int]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--talks", type=int, default=8, help="conversations at the same time")
-    parser.add_argument("--turns", type=int, default=28, help="requests of each, through each proxy")
-    parser.add_argument("--burners", type=int, default=4, help="processes that take the CPU")
+    parser.add_argument("--talks", type=int, default=8, help="number of simultaneous conversations")
+    parser.add_argument("--turns", type=int, default=28, help="requests of each conversation through each proxy")
+    parser.add_argument("--burners", type=int, default=4, help="number of processes that only use CPU")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(arguments)
     outcome = run(talks=args.talks, turns=args.turns, burners=args.burners)

@@ -1,10 +1,11 @@
 """The fault campaign: `python -m benchmarks.faults [--only kill,eio] [--quick] [--jobs 2] [--seed 1]`.
 
-Every class of faults is tried at its points, and the same is asked each time: is the session usable afterwards, is all
-there that was acknowledged, does every stub name a file that is there, does `verify` say what was damaged, does a
-client of the proxy get the whole answer or a clear error. The result goes to `benchmarks/results/faults.json`, class by
-class as they end, and the table of `docs/explanation/faults.md` is written anew. `--quick` tries a handful of points
-of each and writes nothing unless `--results` says where. The exit code is 1 where anything went wrong.
+It injects every class of faults at its points and makes the same checks each time: is the session usable afterwards,
+is everything there that was acknowledged, does every stub name an existing file, does `verify` report the damage, does
+a client of the proxy get the whole answer or a clear error? The result of each class goes to
+`benchmarks/results/faults.json` when it ends, and the table in `docs/explanation/faults.md` is rewritten. `--quick`
+tries a handful of points of each class and writes nothing unless you pass `--results`. The exit code is 1 if anything
+went wrong.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class Size:
     """How much of a class is tried."""
 
     points: int
-    """In all; 0: every call once in each story."""
+    """Points in total; 0 for every call once in each story."""
     stories: Sequence[int] = range(len(GENERATED))
-    """Of `GENERATED`, by number."""
+    """Indexes into `GENERATED`."""
 
 
 FULL = {
@@ -59,10 +60,10 @@ RECORDED_SESSIONS, RECORDED_POINTS = 20, 4
 TURNS, LATE_TURNS = 28, 12
 _SKIPPED = "skipped: the recorded sessions are not beside the project"
 PIECES = 4
-"""Parts that the points of a story are split into, so that all processes have work to the end."""
+"""Number of parts that the points of a story are split into, so that all processes stay busy to the end."""
 
 
-# Each of these runs in a process of its own, and therefore stands at the top of the module.
+# Each of these runs in its own process, so it must be at the top level of the module.
 
 
 def try_story(name: str, story: Story, points: int, seed: int) -> Tally:
@@ -97,11 +98,11 @@ def try_late(turns: int, seed: int) -> Tally:
 
 
 def _silent(_: int) -> None:
-    """Progress is told task by task."""
+    """Print progress for each task."""
 
 
 def tasks(name: str, *, quick: bool, seed: int, stories: Sequence[Story]) -> list[Task]:
-    """What there is to do for a class."""
+    """Return the tasks of a class."""
     if name == "upstream":
         count, positions = (2, 1) if quick else (STREAMS, POSITIONS)
         return [
@@ -135,7 +136,7 @@ def timed(task: Task) -> tuple[Tally, float]:
 
 
 def campaign(names: Sequence[str], jobs: int, *, quick: bool, seed: int, results: Path | None) -> dict[str, Tally]:
-    """All classes at once, so that no process is idle; each is told and kept when its last task ends."""
+    """Run all classes at once, so that no process is idle. Print and save each when its last task ends."""
     stories = recorded(DATA, 1 if quick else RECORDED_SESSIONS) if any(n.startswith(RECORDED) for n in names) else []
     found = {name: Tally() for name in names}
     seconds, before = dict.fromkeys(names, 0.0), machine()
@@ -179,10 +180,10 @@ def _sentence(tally: Tally) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=__doc__.partition("\n")[0])
     parser.add_argument("--only", metavar="CLASS,...", default=",".join(CLASSES), help=f"of {', '.join(CLASSES)}")
-    parser.add_argument("--quick", action="store_true", help="a handful of points of each")
+    parser.add_argument("--quick", action="store_true", help="try a handful of points of each class")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--results", type=Path, help="default: benchmarks/results/faults.json, but for --quick nowhere")
+    parser.add_argument("--results", type=Path, help="default: benchmarks/results/faults.json, with --quick nowhere")
     given = parser.parse_args()
     names = given.only.split(",")
     if unknown := [name for name in names if name not in CLASSES]:

@@ -47,9 +47,9 @@ ROOM = ("write", "write_at", "mkdir", "link", "rename", "sync", "sync_folder", "
 
 
 class Failing(NoSync):
-    """Fails the Nth call: `kill` before it, `died` after it, `short` writes half, else the name of an errno.
+    """Fail the Nth call: `kill` before it, `died` after it, `short` writes half, else the name of an errno.
 
-    A kill during a write leaves half of it behind. `sticky` fails all that follow, until `healed`.
+    A kill during a write leaves half of it behind. `sticky` fails all later calls, until `healed`.
     """
 
     def __init__(self, fault: str, when: int, *, only: tuple[str, ...] = CALLS, sticky: bool = False) -> None:
@@ -82,7 +82,7 @@ def _failing(name: str) -> Callable[..., object]:
                 os.write(fd, bytes(data)[: len(data) // 2])  # type: ignore[arg-type]
             os.kill(os.getpid(), signal.SIGKILL)
         if name == "close":
-            real(self, *args, **options)  # the descriptor is gone whatever the system says
+            real(self, *args, **options)  # the descriptor is closed, whatever the system says
         code = getattr(errno, self.fault)
         raise OSError(code, os.strerror(code))
 
@@ -98,7 +98,7 @@ def steps(place: Place) -> range:
 
 
 def housekeeping(ctx: Opened) -> None:
-    """What people do to a session besides talking."""
+    """What people do with a session besides sending requests."""
     store = ctx.store
     with contextlib.suppress(EbbtideError):
         ctx.context.recall("queue lock")
@@ -111,7 +111,7 @@ def housekeeping(ctx: Opened) -> None:
 
 
 def calls_of(place: Place, only: tuple[str, ...] = CALLS) -> int:
-    """Calls that the steps make without a fault."""
+    """Return how many calls the steps make without a fault."""
     place.restore()
     files = Failing("none", 0, only=only)
     with place.context(files) as ctx:
@@ -122,7 +122,7 @@ def calls_of(place: Place, only: tuple[str, ...] = CALLS) -> int:
 
 
 def spread(total: int, points: int, rng: random.Random) -> Iterator[int]:
-    """So many of the calls from 1 to `total`: all of them in turn, and then any."""
+    """Choose this many of the calls from 1 to `total`: first each once, then at random."""
     order = list(range(1, total + 1))
     rng.shuffle(order)
     for number in range(points):
@@ -133,7 +133,7 @@ def spread(total: int, points: int, rng: random.Random) -> Iterator[int]:
 
 
 def in_child(do: Callable[[], object], *, kill_after: float | None = None) -> str:
-    """How a process ended that did this: `done`, `killed`, `failed` or `hung`."""
+    """Run this in a process and return how it ended: `done`, `killed`, `failed` or `hung`."""
     pid = os.fork()
     if not pid:
         code = 1
@@ -162,7 +162,7 @@ def waited(pid: int) -> str:
 
 
 def kill(place: Place, points: int, rng: random.Random) -> Tally:
-    """A process that prepares and records is killed: at a call, within a write, after a call, or at any moment.
+    """Kill a process that prepares and records: at a call, during a write, after a call, or at a random moment.
 
     Every tenth time the process that opens the session again is killed too.
     """
@@ -186,7 +186,7 @@ def kill(place: Place, points: int, rng: random.Random) -> Tally:
                 tally.count("hung" if ended == "hung" else "unusable", where, f"the process {ended}")
         tally.points += ends.count("killed")
         at = max(Acknowledged.read(place.seen).step, place.story.start)
-        at += number % 3 == 2  # the client tries again, or has gone on meanwhile
+        at += number % 3 == 2  # the client tries again, or has continued meanwhile
         go_on(tally, place, min(at, len(place.story.requests) - 2), where)
         check_kept(tally, place, where)
         check_sound(tally, place, where)
@@ -205,7 +205,7 @@ def _live(place: Place, files: FileSystem | None, *, resumed: bool = False) -> N
 def _check_fork(tally: Tally, place: Place, where: str) -> None:
     path = place.log.with_name("fork.jsonl")
     if path.exists() and path.stat().st_size and not verify_log(path).ok:
-        # A torn beginning is set aside by whoever opens it.
+        # A process that opens a torn beginning sets it aside.
         DirectoryStore(place.root).open("fork", now=BEGAN)
         found = verify_log(path)
         if not found.ok:
@@ -216,7 +216,7 @@ def _check_fork(tally: Tally, place: Place, where: str) -> None:
 
 
 def failing_calls(fault: str, only: tuple[str, ...] = CALLS) -> Callable[[Place, int, random.Random], Tally]:
-    """Each call fails once. Every eighth point fails for as long as the steps take, and then the disk is well again."""
+    """Make each call fail once. At every eighth point all calls fail until the steps end and the disk recovers."""
 
     def each(place: Place, points: int, rng: random.Random) -> Tally:
         tally = Tally()
@@ -234,7 +234,7 @@ def _fail(tally: Tally, place: Place, files: Failing, where: str) -> None:
     try:
         opened = place.context(files)
     except EbbtideError:
-        # Refused with a sentence before anything was done: the client tries again.
+        # Refused with an error message before anything was done: the client tries again.
         tally.refused += 1
         files.healed = True
         opened = place.context(files)
@@ -247,7 +247,7 @@ def _fail(tally: Tally, place: Place, files: Failing, where: str) -> None:
             tally.count("unusable", where, f"raw {type(error).__name__}: {error}")
         tally.points += files.fired
         files.healed = True
-        # The process that saw the fault goes on, and so does one that did not.
+        # The process that saw the fault continues, and so does one that did not.
         go_on(tally, place, place.story.start + STEPS, where, ctx)
     go_on(tally, place, len(place.story.requests) - 1, f"{where}, fresh")
     check_kept(tally, place, where)
@@ -266,7 +266,7 @@ def _finish(place: Place) -> None:
 
 
 def torn(place: Place, points: int, rng: random.Random) -> Tally:
-    """The log is cut at a byte of its newest commits, or ends in bytes of no commit."""
+    """Cut the log at a byte of its newest commits, or append bytes that are no commit."""
     tally = Tally()
     _finish(place)
     whole, seen = place.log.read_bytes(), place.seen.read_bytes()
@@ -309,7 +309,7 @@ def _check_torn(tally: Tally, place: Place, before: list[dict[str, object]], whe
 
 
 def flipped(place: Place, points: int, rng: random.Random) -> Tally:
-    """One bit of one file of the store is another."""
+    """Flip one bit in one file of the store."""
     tally = Tally()
     _finish(place)
     before, seen = [digest(one) for one in place_records(place)], place.seen.read_bytes()
@@ -359,7 +359,7 @@ def _check_damaged_blob(tally: Tally, place: Place, path: Path, where: str) -> N
 
 
 def check_unfaulted(place: Place) -> None:
-    """Without a fault nothing is wrong: else the oracle is."""
+    """Check that nothing is wrong without a fault; otherwise the oracle itself is wrong."""
     tally = Tally()
     place.restore()
     with place.context() as ctx:

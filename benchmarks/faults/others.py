@@ -1,4 +1,4 @@
-"""Faults that others cause: eight writers on one session, a clock that jumps, `gc` beside the living.
+"""Faults that other programs cause: eight writers on one session, a clock that jumps, `gc` next to live sessions.
 
 Each class is a function like those of `disk`, and `CLASSES` has both kinds.
 """
@@ -44,7 +44,7 @@ WRITERS = 8
 
 
 def writers(place: Place, points: int, rng: random.Random) -> Tally:
-    """Eight processes go on with one session at the same time, each with requests and answers of its own."""
+    """Eight processes continue one session at the same time, each with its own requests and answers."""
     tally = Tally()
     for number in range(points):
         place.restore()
@@ -136,11 +136,11 @@ def _readings(jumps: list[float]) -> Iterator[float]:
 
 
 OLD = 86_400.0 * 10
-"""Seconds: ten days, older than anything that `gc` spares."""
+"""Seconds: ten days, older than anything that `gc` keeps."""
 
 
 def collected(place: Place, points: int, rng: random.Random) -> Tally:
-    """`gc` runs beside a live session that was idle for days, and beside one who reads what left."""
+    """`gc` runs next to a live session that was idle for days, and next to a reader of removed text."""
     tally = Tally()
     for number in range(points):
         place.restore()
@@ -189,7 +189,7 @@ def _start_collecting(place: Place, older: float | None) -> int:
 
 
 def _read_all(tally: Tally, place: Place, ctx: Opened, where: str) -> None:
-    """What the last request names opens, or is refused with a sentence."""
+    """Check that every handle of the last request opens, or is refused with an error message."""
     last = ctx.context._last
     for path in named_files(place.root, last.body) if last else ():
         try:

@@ -1,8 +1,8 @@
-"""Two proxies, each a process of its own, on one store and one set of conversations, while the machine is busy.
+"""Two proxy processes on one store and one set of conversations, while the machine is busy.
 
-Requests go to one and to the other in turn, as behind a balancer, or each to both at the same time, as behind one that
-retries early. The provider counts what it gets: a request over the window is one too many, whoever was late. It binds
-thinking to what it was sent only in turn: of two answers to two bodies a client can only go on with one.
+Requests go to the proxies in turn, as behind a load balancer, or each to both at the same time, as behind one that
+retries early. The provider counts tokens: no request may be over the window, whichever proxy was late. It checks that
+thinking matches what was sent only if requests go in turn: of two answers to two bodies a client continues with one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _proxy(upstream: str, store: Path) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _load(processes: int) -> Iterator[None]:
-    """Others on the machine, who want all of it."""
+    """Processes that keep the machine busy."""
     busy = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(processes)]
     try:
         yield
@@ -62,7 +62,7 @@ def _load(processes: int) -> Iterator[None]:
 
 
 def two_proxies(turns: int, seed: int, tell: Callable[[int], None], *, load: int) -> Tally:
-    """`load`: processes that take what they can get of the machine meanwhile."""
+    """`load` is the number of processes that keep the machine busy meanwhile."""
     tally, store = Tally(), Path(tempfile.mkdtemp(prefix="ebb-faults-"))
     wire, at_once = WIRES[seed % len(WIRES)], seed % 2 == 1
     guard = threading.Lock()
@@ -95,7 +95,7 @@ def two_proxies(turns: int, seed: int, tell: Callable[[int], None], *, load: int
 
 
 class _Agent:
-    """A client whose requests reach the proxies in turn, or with a `pool` both: it goes on with the first's answer."""
+    """A client that sends to the proxies in turn, or with a `pool` to both, and continues with the first answer."""
 
     def __init__(
         self, wire: str, ports: tuple[int, int], upstream: Upstream, number: int, pool: ThreadPoolExecutor | None
@@ -105,7 +105,7 @@ class _Agent:
         self.history, self.pool = self.ways[0].history, pool
 
     def go(self, turn: int) -> str:
-        """What went wrong, if anything did."""
+        """Return what went wrong, if anything."""
         first, second = self.ways if turn % 2 else self.ways[::-1]
         first.history = self.history
         body = first.request()
@@ -137,11 +137,11 @@ def _check_requests(tally: Tally, wire: str, upstream: Upstream, store: Path, na
 
 
 LATE = ((1e-4, 120.0), (120.0, 1e-4), (1e-4, 1e-4))
-"""Seconds that an idle and an acting turn may take: one of them, the other, or both always run out of time."""
+"""Seconds that an idle and an acting turn may take: one kind, the other, or both always run out of time."""
 
 
 def late(turns: int, seed: int, tell: Callable[[int], None]) -> Tally:
-    """One proxy whose own work is always too late: what goes out then must still be what the provider takes."""
+    """Run one proxy whose own work is always too late: the provider must still accept what it sends."""
     tally, store = Tally(), Path(tempfile.mkdtemp(prefix="ebb-faults-"))
     wire, (idle, acting) = WIRES[seed % len(WIRES)], LATE[seed // len(WIRES) % len(LATE)]
     try:

@@ -1,8 +1,8 @@
-"""Sessions for the fault campaign, and the one oracle that every class of faults is judged by.
+"""Sessions for the fault campaign, and the checks that all classes of faults share.
 
-A story is a conversation as its client sends it, request by request. Its beginning is lived through without faults and
-kept as a folder; the steps behind it are repeated from that folder under each fault. What the store acknowledged is
-written down beside it by a witness that survives a kill.
+A story is a conversation as its client sends it, request by request. Its beginning runs without faults and is saved as
+a folder; the later steps are repeated from that folder under each fault. A witness that survives a kill records what
+the store acknowledged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Body = dict[str, Any]
 
 
 class NoSync(FileSystem):
-    """The real file system without the waiting for the disk: neither a kill nor an error needs it."""
+    """The real file system without syncing: neither a kill nor an error needs it."""
 
     def sync(self, fd: int) -> None:
         pass
@@ -58,16 +58,16 @@ class NoSync(FileSystem):
 
 @dataclass(slots=True)
 class Tally:
-    """What one class came to."""
+    """The result of one class."""
 
     points: int = 0
     """Faults that were injected and happened."""
     requests: int = 0
     """Requests that were prepared during and after them, each one checked."""
     refused: int = 0
-    """Of those, refused with a sentence while the fault lasted."""
+    """Those refused with an error message while the fault lasted."""
     reported: int = 0
-    """Damaged stores of which `verify` says what is wrong."""
+    """Damaged stores that `verify` reported."""
     bad: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     examples: list[str] = field(default_factory=list)
     note: str = ""
@@ -94,7 +94,7 @@ class Story:
     window: int
     requests: list[Body]
     responses: list[Body | None]
-    """What came back, as recorded; None where it is made from the next request."""
+    """The recorded answer; None if it is made from the next request."""
     start: int
     """Requests before the faults begin."""
 
@@ -104,9 +104,9 @@ class Story:
         return reply(self.wire, self.requests[at], self.requests[at + 1], sent)
 
     def flaws(self, body: Body) -> set[str]:
-        """Rules of the provider that a body breaks."""
+        """Return the rules of the provider that a body breaks."""
         found = [*refusals(self.wire, body), *signing.refusals(self.wire, body)]
-        return {one.rule for one in found} - {"A63"}  # what thinking is bound to is the tests' business
+        return {one.rule for one in found} - {"A63"}  # only the tests check what thinking is bound to
 
 
 # --- stories ----------------------------------------------------------------------------------------------------------
@@ -114,11 +114,11 @@ class Story:
 GENERATED = (("anthropic", 12_000), ("openai_chat", 12_000), ("openai_responses", 12_000), ("anthropic", 24_000))
 """Wire and window."""
 STEPS = 4
-"""Requests under faults. In one of them at least something leaves."""
+"""Requests under faults. At least one of them makes an edit."""
 
 
 def generated(wire: str, window: int, seed: int) -> Story:
-    """The first session from this seed on that fits its window without faults and acts in its last steps."""
+    """Return the first session from this seed on that fits without faults and makes edits in its last steps."""
     for tried in range(seed, seed + 400):
         requests = list(grow(wire, tried, 6))
         story = Story(
@@ -135,7 +135,7 @@ def generated(wire: str, window: int, seed: int) -> Story:
 
 
 def recorded(data: Path, most: int) -> list[Story]:
-    """Recorded sessions, in an order that has nothing to do with their content, up to where a request is too large."""
+    """Recorded sessions in an order independent of their content, up to the first request that is too large."""
     if not (data / "MANIFEST.csv").exists():
         return []
     with (data / "MANIFEST.csv").open() as manifest:
@@ -149,7 +149,7 @@ def recorded(data: Path, most: int) -> list[Story]:
 
 
 _LARGEST = 250_000
-"""Characters of a recorded request. A longer one tells nothing more about faults, and takes a second to read."""
+"""Characters of a recorded request. A longer one shows no other faults and takes a second to read."""
 
 
 def _recorded(path: Path) -> Story | None:
@@ -178,7 +178,7 @@ def _recorded(path: Path) -> Story | None:
 
 
 def _acts(story: Story, *, anywhere: bool = False) -> bool:
-    """Whether something leaves in the steps under faults, and every request fits without them."""
+    """Whether the steps under faults make edits, and every request fits without faults."""
     ctx = Context(window=story.window, wire=story.wire, clock=lambda: BEGAN)
     acted = False
     try:
@@ -206,7 +206,7 @@ def digest(value: object) -> str:
 
 
 class Witness(DirectoryStore):
-    """A store that writes down what was acknowledged, as soon as it was, where a kill does not reach it."""
+    """A store that records at once what it acknowledged, where a kill cannot destroy it."""
 
     def __init__(self, root: str | os.PathLike[str], seen: Path, files: FileSystem | None = None) -> None:
         super().__init__(root, fs=files or NoSync())
@@ -243,7 +243,7 @@ class Acknowledged:
     commits: list[list[str]] = field(default_factory=list)
     blobs: dict[str, str] = field(default_factory=dict)
     step: int = 0
-    """The last request that was begun."""
+    """The last request that was started."""
 
     @classmethod
     def read(cls, seen: Path) -> Acknowledged:
@@ -263,7 +263,7 @@ class Acknowledged:
 
 
 class Place:
-    """One folder in which a story is lived through again and again. Stubs name paths, so it never moves."""
+    """One folder in which a story is repeated. Stubs name paths, so it never moves."""
 
     def __init__(self, where: Path, story: Story) -> None:
         self.where, self.story = where, story
@@ -330,7 +330,7 @@ def named_files(root: Path, body: object) -> Iterator[Path]:
 
 
 def check_ready(tally: Tally, place: Place, at: int, ready: Ready, where: str) -> None:
-    """A request that may go out: valid, within its window, and every file that it names is there."""
+    """Check that a request may be sent: valid, within its window, and all files that it names exist."""
     story = place.story
     tally.requests += 1
     if worse := story.flaws(ready.body) - story.flaws(story.requests[at]):
@@ -343,7 +343,7 @@ def check_ready(tally: Tally, place: Place, at: int, ready: Ready, where: str) -
 
 
 def check_kept(tally: Tally, place: Place, where: str, *, but: Sequence[str] = ()) -> None:
-    """Everything that was acknowledged is there, in its order and with its content."""
+    """Check that everything acknowledged is still there, in order and with its content."""
     acknowledged = Acknowledged.read(place.seen)
     records = iter([digest(record) for record in place_records(place)])
     for marks in acknowledged.commits:
@@ -369,7 +369,7 @@ def place_records(place: Place) -> list[dict[str, object]]:
 
 
 def check_sound(tally: Tally, place: Place, where: str) -> None:
-    """`verify` passes: what happened was no damage."""
+    """Check that `verify` passes: the fault did no damage."""
     found = verify_log(place.log)
     if not found.ok:
         what = [*(f"{one.kind} line {one.line}" for one in found.damage), *found.problems]
@@ -377,7 +377,7 @@ def check_sound(tally: Tally, place: Place, where: str) -> None:
 
 
 def go_on(tally: Tally, place: Place, at: int, where: str, opened: Opened | None = None) -> None:
-    """The session is usable: the request that was under way goes out, and the one after it."""
+    """Check that the session is usable: the interrupted request can be sent, and the next one."""
     ctx = opened
     try:
         ctx = ctx or place.context()
@@ -394,7 +394,7 @@ def go_on(tally: Tally, place: Place, at: int, where: str, opened: Opened | None
 
 
 def under_fault(tally: Tally, place: Place, ctx: Opened, at: int, where: str) -> bool:
-    """One request while the disk fails: it goes out whole, or is refused with a sentence."""
+    """Send one request while the disk fails: it is valid, or refused with an error message."""
     try:
         check_ready(tally, place, at, place.step(ctx, at), where)
     except EbbtideError as error:

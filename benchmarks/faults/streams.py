@@ -1,7 +1,7 @@
-"""Faults of the provider's side, through the real proxy: streams that break at events and at bytes.
+"""Faults of the provider, through the real proxy: streams that break at events and at bytes.
 
-The upstream plays scripted bytes. What a client must get follows from the script alone: all bytes that came before the
-fault, and the mark of an end only where the upstream gave one.
+The upstream sends scripted bytes. What a client must get follows from the script alone: all bytes before the fault, and
+the end of the stream only if the upstream sent one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from upstream.prefix import tokens, units
 from upstream.script import Part, Say, Think, Use
 
 PATIENCE = 60.0
-"""Seconds in which an answer has to end after the upstream's end: a busy machine is slow."""
+"""Seconds in which an answer must end after the upstream has ended: a busy machine is slow."""
 STALL = 0.05
 """Seconds of silence before a cut."""
 FAULTS = ("cut", "stall", "garbage", "twice", "length")
@@ -49,7 +49,7 @@ class Stream:
 
 
 def streams(count: int, rng: random.Random) -> list[Stream]:
-    """Answers of every wire: thinking, words in two languages, none to three calls."""
+    """Answers in every API format: thinking, text in two languages, none to three calls."""
     found = []
     for number in range(count):
         wire = list(PATHS)[number % len(PATHS)]
@@ -74,7 +74,7 @@ def _request(wire: str, number: int, rng: random.Random) -> Body:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What the upstream does, and what a client has to get for it."""
+    """What the upstream does, and what a client must get."""
 
     steps: Sequence[bytes | float]
     """Bytes to send and seconds to wait; then the connection is closed."""
@@ -103,14 +103,14 @@ def played(fault: str, stream: Stream, at: int, rng: random.Random) -> Played:
         return Played(
             [chunked, _chunk(before), _chunk(event), _chunk(after), b"0\r\n\r\n"], before + event + after, True
         )
-    # The head tells more than comes, or less.
+    # The header announces more bytes than are sent, or fewer.
     if at % 2:
         return Played([_HEAD + b"Content-Length: %d\r\n\r\n" % (len(whole) + 7), before], before, False)
     return Played([_HEAD + b"Content-Length: %d\r\n\r\n" % len(before), whole], before, True)
 
 
 class Upstream:
-    """Answers each request with what its header `x-play` names; keeps what it was sent."""
+    """Answers each request with the script that its header `x-play` names, and keeps the request."""
 
     def __init__(self) -> None:
         self.plays: dict[str, Played] = {}
@@ -138,13 +138,13 @@ class Upstream:
                     writer.write(step)
                     await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the proxy went first
+            pass  # the proxy closed first
         finally:
             writer.close()
 
 
 async def ask(port: int, wire: str, body: bytes, play: str, session: str) -> tuple[int, bytes, bool]:
-    """Status, bytes, and whether the answer ended as HTTP says. Read by hand: a client library may hide an end."""
+    """Return status, bytes, and whether the answer ended as HTTP requires. A client library might hide that."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
     try:
         head = f"POST {PATHS[wire]} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -187,7 +187,7 @@ async def _chunks(reader: asyncio.StreamReader) -> tuple[bytes, bool]:
 
 
 def positions(stream: Stream, count: int, rng: random.Random) -> list[int]:
-    """Every boundary between two events, and so many bytes."""
+    """Return every boundary between two events, and this many bytes."""
     boundaries, at = [], 0
     for event in stream.events[:-1]:
         at += len(event)
@@ -196,7 +196,7 @@ def positions(stream: Stream, count: int, rng: random.Random) -> list[int]:
 
 
 def _is_refusal(status: int, got: bytes, ended: bool) -> bool:
-    """Whether a client can read what went wrong."""
+    """Whether the client gets a readable error."""
     return status >= 500 and ended and b"ebb proxy: " in got and "message" in json.loads(got).get("error", {})
 
 
@@ -250,7 +250,7 @@ class Trial:
             self.tally.count("cut", where, "other bytes than the upstream sent")
 
     async def good(self, stream: Stream, raw: bytes, session: str) -> None:
-        """The session goes on: the same request once more, and its whole answer."""
+        """Check that the session continues: send the same request again and get its whole answer."""
         where, name = f"{stream.wire} {session}, afterwards", self._name()
         head = _HEAD + b"Content-Length: %d\r\n\r\n" % len(stream.whole)
         self.upstream.plays[name] = Played([head, stream.whole], stream.whole, True)
@@ -283,7 +283,7 @@ class Trial:
 
 
 def upstream_faults(count: int, positions_each: int, seed: int, tell: Callable[[int], None]) -> Tally:
-    """So many streams, each broken at every event boundary and at so many bytes, by every fault."""
+    """Break this many streams at every event boundary and at this many bytes, with every fault."""
     rng = random.Random(seed)
     talks = [(stream, f"talk-{seed}-{number}") for number, stream in enumerate(streams(count, rng))]
     return _through_a_proxy(talks, positions_each, WINDOW, rng, tell)

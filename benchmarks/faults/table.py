@@ -11,7 +11,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "faults.json"
 PAGE = ROOT / "docs" / "explanation" / "faults.md"
 BEGIN, END = "<!-- the table: python -m benchmarks.faults -->", "<!-- end of the table -->"
 RECORDED = "recorded-"
-"""Before the name of a class that is tried on recorded sessions."""
+"""Prefix of classes that run on recorded sessions."""
 TITLES = {
     "kill": "`kill -9` at a call, inside a write, or at any moment",
     "eio": "each I/O call fails once with EIO",
@@ -38,7 +38,7 @@ def as_dict(tally: Any, seconds: float, machine: dict[str, object]) -> dict[str,
 
 
 def merged(path: Path, name: str, told: dict[str, object]) -> None:
-    """One class into the file, beside what other runs left there."""
+    """Write one class into the file and keep the results of other runs."""
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     known["command"] = "python -m benchmarks.faults"
     known["result"] = {**known.get("result", {}), name: told}
