@@ -32,7 +32,7 @@ from ebbtide.fronts.cli import (
     verify,
     why,
 )
-from ebbtide.fronts.cli.help import Commands, Parser
+from ebbtide.fronts.cli.parser import Commands, Parser
 
 _COMMANDS = (
     *(fit, context, explain, report, why, recall, sessions, show),

@@ -13,8 +13,7 @@ from ebbtide.config import claude_directory
 from ebbtide.core.errors import BadConfig, EbbtideError
 from ebbtide.display import one_line
 from ebbtide.formats.claude_folder import NEWEST, list_claude_sessions
-from ebbtide.fronts.cli.help import Commands, Parser, command
-from ebbtide.fronts.cli.options import resolve_settings
+from ebbtide.fronts.cli.parser import Commands, Parser, command, resolve_settings
 from ebbtide.policy import PRESETS
 from ebbtide.store import open_store
 

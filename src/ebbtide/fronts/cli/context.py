@@ -7,21 +7,13 @@ from dataclasses import replace
 
 from ebbtide import screen
 from ebbtide.audit.history import History
+from ebbtide.config import Settings
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
 from ebbtide.fronts.cli.describe import format_time
-from ebbtide.fronts.cli.help import Commands, command
-from ebbtide.fronts.cli.options import (
-    INPUT,
-    OUTPUT,
-    CommandSettings,
-    add_example,
-    add_reading,
-    add_target,
-    resolve_settings,
-)
+from ebbtide.fronts.cli.parser import INPUT, OUTPUT, READING, Commands, command, resolve_settings
 from ebbtide.fronts.cli.sources import read_input_or_history, resolve_target
 from ebbtide.window_usage import WindowUsage, draw_window, measure_window
 from ebbtide.wire import WIRES
@@ -34,7 +26,7 @@ def add(commands: Commands) -> None:
         "context",
         run,
         brief="what fills the window: grid and table",
-        options=(add_target, add_example, add_reading),
+        options=("target", "--example", *READING),
     )
     parser.group(INPUT).add_argument(
         "--at", type=int, metavar="N", help="the N-th request of a session, from 1; default: the last"
@@ -69,14 +61,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _measure_target(args: argparse.Namespace, settings: CommandSettings) -> WindowUsage:
+def _measure_target(args: argparse.Namespace, settings: Settings) -> WindowUsage:
     source = read_input_or_history(resolve_target(args), settings, args.max_bytes)
     if isinstance(source, History):
         return _measure_history(source, args.at, settings, own_window=not args.window)
     if source.recording is None:
         if args.at not in (None, 1):
             raise BadRequest(f"{source.name} is a single request; there is no number {args.at}")
-        return _measure_body(source.data, settings.wire, None, settings)
+        return _measure_body(source.data, args.wire, None, settings)
     number = len(source.calls) if args.at is None else args.at
     if not 1 <= number <= len(source.calls):
         raise BadRequest(f"{source.name} has {pluralize(len(source.calls), 'request')}; there is no number {args.at}")
@@ -85,14 +77,15 @@ def _measure_target(args: argparse.Namespace, settings: CommandSettings) -> Wind
 
 
 def _measure_body(
-    body: bytes | dict[str, object], wire: str | None, usage: Usage | None, settings: CommandSettings
+    body: bytes | dict[str, object], wire: str | None, usage: Usage | None, settings: Settings
 ) -> WindowUsage:
-    request = Reader(settings.policy.estimator, wire=WIRES[wire] if wire else None).read(body)
+    policy = settings.policy()
+    request = Reader(policy.estimator, wire=WIRES[wire] if wire else None).read(body)
     size, billed = settings.window_for(request.model), usage.prompt if usage else None
-    return measure_window(settings.policy, request, View.of(request.items), size=size, billed=billed)
+    return measure_window(policy, request, View.of(request.items), size=size, billed=billed)
 
 
-def _measure_history(history: History, at: int | None, settings: CommandSettings, *, own_window: bool) -> WindowUsage:
+def _measure_history(history: History, at: int | None, settings: Settings, *, own_window: bool) -> WindowUsage:
     """Measure a request of a stored session as it was sent, with its placeholders."""
     if not history.turns:
         raise BadRequest(f"{history.name} has no request that Ebbtide recorded; give the session's file instead")
@@ -102,7 +95,7 @@ def _measure_history(history: History, at: int | None, settings: CommandSettings
     request = request._replace(model=turn.model, overhead=turn.overhead, max_output=turn.max_output)
     size = (history.window(turn.number) if own_window else 0) or settings.window_for(turn.model)
     billed = turn.usage.prompt if turn.usage else None
-    usage = measure_window(settings.policy, request, view, size=size, billed=billed)
+    usage = measure_window(settings.policy(), request, view, size=size, billed=billed)
     learned = history.learned_window(turn.model)
     if learned is None or learned[0] != usage.size:
         return usage

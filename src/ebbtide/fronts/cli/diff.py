@@ -15,8 +15,7 @@ from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit, Item
 from ebbtide.display import make_visible, one_line, token_count
 from ebbtide.fronts.cli.describe import describe_edit, describe_item
-from ebbtide.fronts.cli.help import FITTING, Commands, command
-from ebbtide.fronts.cli.options import OUTPUT, add_example, add_project, add_reading, add_target
+from ebbtide.fronts.cli.parser import FITTING, OUTPUT, READING, Commands, command
 from ebbtide.fronts.cli.sources import load_histories
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def add(commands: Commands) -> None:
         run,
         brief="before and after of each edit",
         codes=FITTING,
-        options=(add_target, add_example, add_reading, add_project),
+        options=("target", "--example", *READING, "--project"),
     )
     parser.add_argument("--edit", metavar="EDIT", help="only this batch or edit; the start of an edit's id is enough")
     parser.group(OUTPUT).add_argument("--full", action="store_true", help="do not cut long diffs")

@@ -15,8 +15,7 @@ from ebbtide.core.errors import BadConfig
 from ebbtide.display import one_line
 from ebbtide.fronts.cli import checks
 from ebbtide.fronts.cli.checks import Check
-from ebbtide.fronts.cli.help import CODES, Commands, command
-from ebbtide.fronts.cli.options import INPUT, add_json, add_store
+from ebbtide.fronts.cli.parser import CODES, INPUT, Commands, command
 
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -28,7 +27,7 @@ def add(commands: Commands) -> None:
         run,
         brief="check the install, settings, keys, store and prices",
         codes=CODES.replace("an error", "a check fails, or an error"),
-        options=(add_store, add_json),
+        options=("--store", "--json"),
     )
     parser.group(INPUT).add_argument(
         "--model", metavar="M", default="", help="also check this model's price and window"

@@ -12,8 +12,7 @@ from ebbtide.core.stub import stored_names
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import one_line, short_number, token_count
 from ebbtide.fronts.cli.describe import describe_edit, format_time
-from ebbtide.fronts.cli.help import FITTING, Commands, command
-from ebbtide.fronts.cli.options import add_example, add_price, add_reading, add_target
+from ebbtide.fronts.cli.parser import FITTING, READING, Commands, command
 from ebbtide.fronts.cli.sources import load_histories
 from ebbtide.fronts.cli.statement import group_edits
 from ebbtide.money import (
@@ -35,7 +34,7 @@ def add(commands: Commands) -> None:
         run,
         brief="each edit: who, what, why, tokens, money",
         codes=FITTING,
-        options=(add_target, add_example, add_price, add_reading),
+        options=("target", "--example", "--price", *READING),
     )
 
 

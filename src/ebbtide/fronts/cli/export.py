@@ -17,9 +17,8 @@ from ebbtide.core.text.redact import redact_tree
 from ebbtide.core.types import Item
 from ebbtide.display import make_visible, one_line
 from ebbtide.fronts.cli.describe import describe_item
-from ebbtide.fronts.cli.help import Commands, command
-from ebbtide.fronts.cli.options import add_project, add_session, add_store
-from ebbtide.fronts.cli.session_lookup import find_session, read_records
+from ebbtide.fronts.cli.parser import Commands, command
+from ebbtide.fronts.cli.sources import find_session, read_records
 from ebbtide.store import Record
 from ebbtide.wire import WIRES
 from ebbtide.wire.blocks import group_by_message
@@ -35,7 +34,7 @@ def add(commands: Commands) -> None:
         "export",
         run,
         brief="write a session out, secrets masked",
-        options=(add_session, add_store, add_project),
+        options=("session", "--store", "--project"),
     )
     parser.add_argument("--format", choices=list(_FORMATS), default="jsonl")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: stdout")

@@ -12,19 +12,20 @@ from pathlib import Path
 
 from ebbtide import screen
 from ebbtide.audit.history import build_history
+from ebbtide.config import Settings
 from ebbtide.core.errors import BadRequest, Busy, StoreError
 from ebbtide.core.view import View
 from ebbtide.display import make_visible
 from ebbtide.fronts.cli.describe import describe_report
 from ebbtide.fronts.cli.explain import print_steps
-from ebbtide.fronts.cli.help import FITTING, Commands, command
-from ebbtide.fronts.cli.options import (
+from ebbtide.fronts.cli.parser import (
     ENGINE,
+    FITTING,
     OUTPUT,
+    READING,
     STORE,
-    CommandSettings,
-    add_example,
-    add_reading,
+    Commands,
+    command,
     resolve_settings,
 )
 from ebbtide.fronts.cli.sources import STDIN, InputFile, read_input, resolve_target
@@ -40,7 +41,7 @@ _MAX_NOTES = 10  # repairs and notes printed: many repeat the first
 
 def add(commands: Commands) -> None:
     parser = command(
-        commands, "fit", run, brief="make a request fit the window", codes=FITTING, options=(add_example, add_reading)
+        commands, "fit", run, brief="make a request fit the window", codes=FITTING, options=("--example", *READING)
     )
     parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="default: stdin, also written -")
     parser.group(ENGINE).add_argument(
@@ -126,22 +127,22 @@ def _last_request(source: InputFile) -> bytes:
     return _dump(source.calls[-1].request)
 
 
-def _fit(args: argparse.Namespace, settings: CommandSettings, request: bytes, model: str) -> Ready:
+def _fit(args: argparse.Namespace, settings: Settings, request: bytes, model: str) -> Ready:
     model = args.model or model
     window = settings.window_for(model)
     if args.session is None:
         if args.store:
             raise BadRequest("--store needs --session: give the session that this request belongs to")
-        return fit(request, window=window, policy=settings.policy, model=model, wire=settings.wire)
-    _check_request(request, settings.wire)
+        return fit(request, window=window, policy=settings.policy(), model=model, wire=args.wire)
+    _check_request(request, args.wire)
     context = Context(
         model=model,
         window=window,
-        policy=settings.policy,
+        policy=settings.policy(),
         store=settings.store,
         session=args.session,
         project=args.project,
-        wire=settings.wire,
+        wire=args.wire,
         clock=time.time,
     )
     return context.prepare(request)

@@ -9,13 +9,12 @@ from dataclasses import asdict
 from ebbtide import screen
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import format_bytes, make_visible
-from ebbtide.fronts.cli.help import Commands, command
-from ebbtide.fronts.cli.options import add_json, add_store, parse_bytes, parse_seconds, resolve_settings
+from ebbtide.fronts.cli.parser import Commands, command, parse_bytes, parse_seconds, resolve_settings
 from ebbtide.store import gc, open_store
 
 
 def add(commands: Commands) -> None:
-    parser = command(commands, "gc", run, brief="delete old sessions from the store", options=(add_store, add_json))
+    parser = command(commands, "gc", run, brief="delete old sessions from the store", options=("--store", "--json"))
     parser.add_argument("--older-than", type=parse_seconds, metavar="TIME", help="such as 30d, 12w or 36h")
     parser.add_argument(
         "--max-bytes", type=parse_bytes, metavar="N", help="delete the oldest until the store is smaller than this"

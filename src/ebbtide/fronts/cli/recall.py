@@ -14,9 +14,8 @@ from ebbtide.core.text.preview import pluralize
 from ebbtide.core.tool_calls import HITS, MOST_HITS, PAGE
 from ebbtide.display import make_visible, one_line
 from ebbtide.formats.claude_folder import NEWEST
-from ebbtide.fronts.cli.help import Commands, command
-from ebbtide.fronts.cli.options import add_json, add_project, add_store
-from ebbtide.fronts.cli.session_lookup import find_session, repeat_options
+from ebbtide.fronts.cli.parser import Commands, command
+from ebbtide.fronts.cli.sources import find_session, repeat_options
 from ebbtide.recall.embeddings import StaticEmbeddings
 from ebbtide.recall.masked import mask_page, search_masked
 from ebbtide.recall.search import Hit, Page, RecallSearch
@@ -30,7 +29,7 @@ def add(commands: Commands) -> None:
         "recall",
         run,
         brief="search what a session recorded, and read it back",
-        options=(add_store, add_project, add_json),
+        options=("--store", "--project", "--json"),
     )
     parser.add_argument(
         "query", nargs="?", default="", metavar="QUERY", help="words or names; quotes keep words together"

@@ -15,9 +15,8 @@ from ebbtide.core.text.preview import pluralize
 from ebbtide.display import one_line, short_number, token_count
 from ebbtide.fronts.cli.describe import format_time
 from ebbtide.fronts.cli.explain import describe_savings
-from ebbtide.fronts.cli.help import FITTING, Commands, command
 from ebbtide.fronts.cli.html_report import build_page
-from ebbtide.fronts.cli.options import OUTPUT, add_example, add_price, add_project, add_reading, add_target
+from ebbtide.fronts.cli.parser import FITTING, OUTPUT, READING, Commands, command
 from ebbtide.fronts.cli.sources import load_histories
 from ebbtide.fronts.cli.statement import Statement, build_statement, mask, usage_of
 from ebbtide.money import edit_as_dict, format_tokens, format_usd, savings_as_dict
@@ -33,7 +32,7 @@ def add(commands: Commands) -> None:
         run,
         brief="what a session's edits saved, compared with the bills; --html for a page to send",
         codes=FITTING,
-        options=(add_target, add_example, add_price, add_reading, add_project),
+        options=("target", "--example", "--price", *READING, "--project"),
     )
     output = parser.group(OUTPUT)
     output.add_argument("--html", metavar="FILE", help="write one page with plots; it loads nothing and runs no script")

@@ -13,8 +13,7 @@ from ebbtide.config import claude_directory
 from ebbtide.display import format_age, format_bytes, one_line, short_number
 from ebbtide.formats.claude_folder import ClaudeSession, list_claude_sessions
 from ebbtide.fronts.cli.describe import format_time, path_end
-from ebbtide.fronts.cli.help import Commands, command
-from ebbtide.fronts.cli.options import INPUT, OUTPUT, add_json, add_store, resolve_settings
+from ebbtide.fronts.cli.parser import INPUT, OUTPUT, Commands, command, resolve_settings
 from ebbtide.store import SessionInfo, open_store
 
 _ID, _PROJECT, _TITLE = 36, 32, 48
@@ -29,7 +28,7 @@ def add(commands: Commands) -> None:
         "sessions",
         run,
         brief="list the stored sessions, or those of Claude Code",
-        options=(add_store, add_json),
+        options=("--store", "--json"),
     )
     parser.group(INPUT).add_argument("--claude", action="store_true", help="list Claude Code's instead of the store's")
     parser.group(INPUT).add_argument("--project", metavar="PATH", help="only those of this project")

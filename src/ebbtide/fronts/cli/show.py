@@ -14,10 +14,8 @@ from ebbtide.core.types import Item
 from ebbtide.core.view import View
 from ebbtide.display import make_visible, one_line, token_count
 from ebbtide.fronts.cli.describe import describe_item
-from ebbtide.fronts.cli.help import FITTING, Commands, command
-from ebbtide.fronts.cli.options import OUTPUT, add_example, add_project, add_reading, add_target
-from ebbtide.fronts.cli.session_lookup import find_session
-from ebbtide.fronts.cli.sources import load_histories
+from ebbtide.fronts.cli.parser import FITTING, OUTPUT, READING, Commands, command
+from ebbtide.fronts.cli.sources import find_session, load_histories
 
 _MAX_LINES = 12  # per item, so that long output does not bury the messages between
 
@@ -29,7 +27,7 @@ def add(commands: Commands) -> None:
         run,
         brief="a conversation as the model sees it",
         codes=FITTING,
-        options=(add_target, add_example, add_reading, add_project),
+        options=("target", "--example", *READING, "--project"),
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--raw", action="store_true", help="the originals, with nothing removed")

@@ -1,5 +1,6 @@
 """Reads what a command is given: a request, a recorded session, or a session of the store, recognised by content.
 
+A session is found by its id, by the start of its id, or as `last`: first in the store, then among Claude Code's.
 Nothing is written for bad input, and every error says where in the document it is.
 """
 
@@ -9,31 +10,35 @@ import argparse
 import gzip
 import io
 import os
+import shlex
 import sys
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ebbtide import example, formats
 from ebbtide.audit.history import History, build_history
 from ebbtide.audit.simulate import simulate
-from ebbtide.config import claude_directory
+from ebbtide.config import Settings, claude_directory
 from ebbtide.core.errors import BadRequest
-from ebbtide.display import format_bytes
+from ebbtide.display import format_bytes, one_line
 from ebbtide.formats import RecordedCall, Recording, load
-from ebbtide.formats.claude_folder import NEWEST, find_claude_session
+from ebbtide.formats.claude_folder import NEWEST, find_claude_session, list_claude_sessions, matching_claude_files
 from ebbtide.formats.session_file import read_file
-from ebbtide.fronts.cli.options import CommandSettings, resolve_settings
-from ebbtide.fronts.cli.session_lookup import find_session_or_file, read_records
+from ebbtide.fronts.cli.parser import resolve_settings
 from ebbtide.runtime import fit
 from ebbtide.runtime.report import ReportBasis
 from ebbtide.screen import notify, show_progress
-from ebbtide.store.log_lines import Position, read_header, scan
+from ebbtide.store import LogReader, Position, Record, SessionInfo, Store, open_store
+from ebbtide.store.log_lines import read_header, scan
 from ebbtide.wire.body import read_body
 
 _GZIP = b"\x1f\x8b"
 _BODIES = ("request", "openai-chat")
 """Formats in which a single object is a request body."""
 STDIN = "-"
+_LISTED = 8  # sessions that an error message lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +76,7 @@ def read_input(file: str, max_bytes: int) -> InputFile:
 
 
 def read_input_or_history(
-    target: str, settings: CommandSettings, max_bytes: int, project: str | None = None
+    target: str, settings: Settings, max_bytes: int, project: str | None = None
 ) -> InputFile | History:
     """Read a file, or the history of a session: of a log file, or of the store if there is no such file."""
     if target != STDIN and not os.path.exists(target):
@@ -95,18 +100,91 @@ def load_histories(args: argparse.Namespace) -> tuple[History, ...]:
     source = read_input_or_history(resolve_target(args), settings, args.max_bytes, vars(args).get("project"))
     if isinstance(source, History):
         return (source,)
-    return (_fit(source, settings),) if source.recording is None else _replay(source, source.recording.wire, settings)
+    if source.recording is None:
+        return (_fit(source, settings, args.wire),)
+    return _replay(source, source.recording.wire, settings)
 
 
-def _fit(source: InputFile, settings: CommandSettings) -> History:
+def find_session(args: argparse.Namespace, name: str) -> tuple[Store, SessionInfo, LogReader]:
+    """Find a session in the store. If two projects have one of that name, --project must say which."""
+    root = resolve_settings(args).store
+    store = open_store(root)
+    info = _single_match(_list_sessions(store, args.project), root, name)
+    return store, info, store.peek(info.session, project=info.project)
+
+
+def find_session_or_file(root: str, name: str, project: str | None = None) -> tuple[SessionInfo, LogReader] | str:
+    """Find a session in the store. If there is none and Claude Code has one, return the path of its file."""
+    store = open_store(root)
+    sessions = _list_sessions(store, project)
+    if not _matches(sessions, name) and (path := _claude_file(name)):
+        notify(f"{path.stem} is a session of Claude Code")
+        return str(path)
+    info = _single_match(sessions, root, name, or_file=True)
+    return info, store.peek(info.session, project=info.project)
+
+
+def _claude_file(name: str) -> Path | None:
+    folder = claude_directory()
+    matches = list_claude_sessions(folder, limit=1) if name == NEWEST else matching_claude_files(folder, name)
+    return find_claude_session(folder, name) if matches else None
+
+
+def repeat_options(args: argparse.Namespace) -> str:
+    """The options that a suggested command needs to look in the same place."""
+    options = vars(args)
+    return "".join(f" --{name} {shlex.quote(options[name])}" for name in ("project", "store") if options.get(name))
+
+
+def read_records(info: SessionInfo, log: LogReader) -> list[Record]:
+    """Read the log. Another program's file may lie elsewhere than its session and project say: then use its path."""
+    records = log.read().records
+    if records or not info.path:
+        return records
+    return scan([Path(info.path).read_bytes()], Position()).records
+
+
+def _list_sessions(store: Store, project: str | None) -> list[SessionInfo]:
+    return [info for info in store.list_sessions() if project is None or info.project == project]
+
+
+def _matches(sessions: Sequence[SessionInfo], name: str) -> list[SessionInfo]:
+    if name == NEWEST:
+        return list(sessions[:1])
+    exact = [info for info in sessions if info.session == name]
+    return exact or [info for info in sessions if name and info.session.startswith(name)]
+
+
+def _single_match(sessions: Sequence[SessionInfo], root: str, name: str, *, or_file: bool = False) -> SessionInfo:
+    matches = _matches(sessions, name)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = [f"{one_line(info.session, 60)} of {one_line(info.project, 60) or 'no project'}" for info in matches]
+        raise BadRequest(
+            f"{name!r} matches {len(matches)} sessions: {'; '.join(names)}. Give more of the id, or --project"
+        )
+    if sessions:
+        newest = ", ".join(one_line(info.session, 60) for info in sessions[:_LISTED])
+        missing = "no file and no session" if or_file else "no session"
+        raise BadRequest(f"{name!r} is {missing} in {root}; the newest are {newest}")
+    problem = f"there are no sessions in {root} yet"
+    if or_file and name != NEWEST:
+        problem = f"{name!r} is not a file, and {problem}"
+    raise BadRequest(
+        f"{problem}. 'ebb run' and 'ebb chat' create sessions; 'ebb sessions --claude' lists those of Claude Code"
+    )
+
+
+def _fit(source: InputFile, settings: Settings, wire: str | None) -> History:
     """Fit one request as `ebb fit` does."""
     window = settings.window_for(source.model)
-    behind = fit(source.data, window=window, policy=settings.policy, wire=settings.wire).report.behind
+    behind = fit(source.data, window=window, policy=settings.policy(), wire=wire).report.behind
     records = behind.log.read().records if isinstance(behind, ReportBasis) else ()
     return build_history(records, session="fit", name=source.name, stored=False)
 
 
-def _replay(source: InputFile, wire: str, settings: CommandSettings) -> tuple[History, ...]:
+def _replay(source: InputFile, wire: str, settings: Settings) -> tuple[History, ...]:
     """Replay each conversation of a recording under the policy."""
     episodes: dict[str, list[RecordedCall]] = {}
     for call in source.calls:
@@ -116,7 +194,7 @@ def _replay(source: InputFile, wire: str, settings: CommandSettings) -> tuple[Hi
             show_progress(calls, f"replaying {os.path.basename(source.name)}", len(calls)),
             name=episode or source.name,
             wire=wire,
-            policy=settings.policy,
+            policy=settings.policy(),
             window=settings.window_for(calls[0].model),
         )[0]
         for episode, calls in episodes.items()

@@ -10,16 +10,15 @@ from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import short_number, token_count
 from ebbtide.fronts.cli.describe import describe_edit
-from ebbtide.fronts.cli.help import Commands, command
-from ebbtide.fronts.cli.options import add_json, add_project, add_session, add_store
-from ebbtide.fronts.cli.session_lookup import find_session
+from ebbtide.fronts.cli.parser import Commands, command
+from ebbtide.fronts.cli.sources import find_session
 from ebbtide.runtime import Context
 from ebbtide.state.session_state import SessionState, apply_records
 from ebbtide.store import SessionInfo, Store
 
 
 def add(commands: Commands) -> None:
-    options = (add_session, add_project, add_store, add_json)
+    options = ("session", "--project", "--store", "--json")
     undo = command(commands, "undo", run_undo, brief="reverse the newest batch of edits", options=options)
     command(commands, "redo", run_redo, brief="apply the batch that was undone last again", options=options)
     undo.add_argument("batch", nargs="?", default="", metavar="BATCH", help="such as p12; default: the newest")

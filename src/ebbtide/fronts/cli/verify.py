@@ -11,9 +11,8 @@ from ebbtide.audit.replan import check_message_ids, count_plans, replan_each
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible, one_line
-from ebbtide.fronts.cli.help import CODES, Commands, command
-from ebbtide.fronts.cli.options import add_json, add_project, add_store, resolve_settings
-from ebbtide.fronts.cli.session_lookup import find_session
+from ebbtide.fronts.cli.parser import CODES, Commands, command, resolve_settings
+from ebbtide.fronts.cli.sources import find_session
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.store import SessionInfo, VerifyResult, open_store
 from ebbtide.store.directory.verify import verify_log
@@ -45,7 +44,7 @@ def add(commands: Commands) -> None:
         run,
         brief="recompute every checksum of the store",
         codes=CODES.replace("an error", "the store is damaged, or an error"),
-        options=(add_store, add_project, add_json),
+        options=("--store", "--project", "--json"),
     )
     parser.add_argument("session", nargs="?", metavar="SESSION", help="default: all")
     parser.add_argument("--all", action="store_true", help="all sessions, which is the default")
@@ -67,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
     settings = resolve_settings(args)
     store = open_store(settings.store)
     infos = store.list_sessions() if args.session is None else [find_session(args, args.session)[1]]
-    policies = {**PRESETS, settings.policy.name: settings.policy} if args.replan else None
+    policy = settings.policy()
+    policies = {**PRESETS, policy.name: policy} if args.replan else None
     # With --replan each session has its own progress bar, and there is room for only one.
     steps = infos if policies else screen.show_progress(infos, "verifying", len(infos))
     results = [_verify(store, info, policies) for info in steps]

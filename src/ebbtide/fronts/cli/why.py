@@ -14,10 +14,8 @@ from ebbtide.core.stub import stored_names
 from ebbtide.core.types import Edit, Item
 from ebbtide.display import one_line, token_count
 from ebbtide.fronts.cli.describe import describe_item, format_time
-from ebbtide.fronts.cli.help import FITTING, Commands, command
-from ebbtide.fronts.cli.options import add_example, add_project, add_reading, add_target
-from ebbtide.fronts.cli.session_lookup import repeat_options
-from ebbtide.fronts.cli.sources import load_histories
+from ebbtide.fronts.cli.parser import FITTING, READING, Commands, command
+from ebbtide.fronts.cli.sources import load_histories, repeat_options
 
 _MAX_SHOWN = 5  # a common word is in hundreds of results, and the newest is the likeliest
 
@@ -49,8 +47,7 @@ class _Removal:
 def add(commands: Commands) -> None:
     parser = command(commands, "why", run, brief="which edit removed this text, and how to get it back", codes=FITTING)
     parser.add_argument("text", metavar="TEXT")
-    for add_option in (add_target, add_example, add_reading, add_project):
-        add_option(parser)
+    parser.add_shared("target", "--example", *READING, "--project")
 
 
 def run(args: argparse.Namespace) -> int:
