@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ebbtide import example
-from ebbtide.accounting.calls import build_ledger
-from ebbtide.accounting.savings import Tariff, Tariffs, relative_tariff, savings_from_ledger
 from ebbtide.audit.history import Step, build_history
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.display import short_number
 from ebbtide.formats import RecordedCall, load
+from ebbtide.money import session_cost
 from ebbtide.policy import Policy
 from ebbtide.policy.adjust import with_passes
-from ebbtide.prices import Rates, find_rates
 from ebbtide.runtime import Context, Ready
 from ebbtide.store import open_store
 
@@ -106,8 +104,6 @@ class _Player:
     def __init__(self, policy: Policy, window: int, calls: Sequence[RecordedCall]) -> None:
         self._calls, self._now, self._has_overflowed = calls, 0.0, False
         self._store = open_store(None)
-        self._price = _price()
-        self._tariffs = _tariffs(self._price) if self._price else relative_tariff
         self._context = Context(
             model=calls[0].model,
             window=window,
@@ -128,7 +124,8 @@ class _Player:
 
     def _moment(self, number: int, ready: Ready, events: list[Event]) -> Moment:
         report = ready.report
-        savings = savings_from_ledger(build_ledger(self._store.peek(_SESSION).read().records), self._tariffs)
+        cost = session_cost(self._store.peek(_SESSION).read().records, PRICED_AS)
+        savings = cost.dollars or cost.tokens
         raw = savings.total_cost + savings.claimed + savings.pending
         return Moment(
             call=number,
@@ -139,7 +136,7 @@ class _Player:
             before=report.tokens_before,
             sent=report.tokens_after,
             parts=tuple(report.made_of.messages.items()),
-            bill=Bill(without_ebbtide=raw, with_ebbtide=savings.total_cost, dollars=self._price is not None),
+            bill=Bill(without_ebbtide=raw, with_ebbtide=savings.total_cost, dollars=cost.dollars is not None),
             events=tuple(events),
         )
 
@@ -204,15 +201,3 @@ def _describe_summary(step: Step, edits: Sequence[Edit]) -> str:
 
 
 _DESCRIBE = {"offload": _describe_offload, "removed": _describe_removal, "summary": _describe_summary}
-
-
-def _price() -> Rates | None:
-    try:
-        return find_rates(PRICED_AS)
-    except BadConfig:
-        return None
-
-
-def _tariffs(price: Rates) -> Tariffs:
-    tariff = Tariff(input=price.input / 1e6, read=price.read / 1e6, write=price.write / 1e6, output=price.output / 1e6)
-    return lambda _model, _ttl, _prompt: tariff
