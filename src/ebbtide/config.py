@@ -25,7 +25,6 @@ from ebbtide.policy.adjust import with_levels, with_overflow, with_passes, with_
 from ebbtide.policy.variables import CLAUDE_CODE_VARIABLES, SAGE_VARIABLES, apply_variables
 from ebbtide.policy.windows import FALLBACK_WINDOW, known_window
 from ebbtide.runtime.context import Context
-from ebbtide.runtime.report import Listener
 
 _log = logging.getLogger("ebbtide")
 
@@ -77,16 +76,7 @@ class Settings:
         matches = (tokens for pattern, tokens in self.windows.items() if fnmatch.fnmatchcase(model, pattern))
         return self.windows.get(model) or next(matches, None) or known_window(model)
 
-    def context(
-        self,
-        *,
-        session: str = "default",
-        project: str = "",
-        wire: str | None = None,
-        marks: bool = False,
-        on_event: Listener | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> Context:
+    def context(self, *, session: str = "default", project: str = "") -> Context:
         """Create a context with these settings."""
         return Context(
             model=self.model,
@@ -96,10 +86,7 @@ class Settings:
             session=session,
             project=project,
             durable=self.durable,
-            wire=wire,
-            marks=marks,
-            on_event=on_event,
-            clock=clock,
+            clock=time.time,
         )
 
 
@@ -276,18 +263,12 @@ def _project(cwd: Path, home: Path) -> _Layer:
         if directory == home:
             break
         for path in (directory / "ebbtide.toml", directory / "pyproject.toml"):
-            values = _read(path)
-            if values is not None and path.name == "pyproject.toml":
-                values = _section(values)
-            if values is not None:
+            values: object = _read(path)
+            for key in ("tool", "ebbtide") if path.name == "pyproject.toml" else ():
+                values = values.get(key) if isinstance(values, Mapping) else None
+            if isinstance(values, Mapping):
                 return _Layer(str(path), values, trusted=False)
     return _Layer("project file", {})
-
-
-def _section(pyproject: Mapping[str, Value]) -> Mapping[str, Value] | None:
-    tools = pyproject.get("tool")
-    section = tools.get("ebbtide") if isinstance(tools, Mapping) else None
-    return section if isinstance(section, Mapping) else None
 
 
 def _file(path: Path) -> _Layer:

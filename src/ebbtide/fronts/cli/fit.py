@@ -47,15 +47,10 @@ def add(commands: Commands) -> None:
     parser.group(ENGINE).add_argument(
         "--model", default="", metavar="M", help="the model whose window and prices to use; default: the request's"
     )
-    parser.group(OUTPUT).add_argument(
-        "--explain", action="store_true", help="say on stderr what was done; with --json as JSON"
-    )
-    parser.group(STORE).add_argument(
-        "--session", type=_session_name, metavar="ID", help="store the edits under this name"
-    )
-    parser.group(STORE).add_argument(
-        "--project", default="", metavar="PATH", help="the project that the session belongs to"
-    )
+    output, store = parser.group(OUTPUT), parser.group(STORE)
+    output.add_argument("--explain", action="store_true", help="say on stderr what was done; with --json as JSON")
+    store.add_argument("--session", type=_session_name, metavar="ID", help="store the edits under this name")
+    store.add_argument("--project", default="", metavar="PATH", help="the project that the session belongs to")
 
 
 def _session_name(text: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import accumulate
+from string import Template
 
 from ebbtide import __version__
 from ebbtide.accounting.savings import Savings
@@ -25,25 +26,14 @@ Format = Callable[[float], str]
 
 
 def build_page(statements: Sequence[Statement]) -> str:
-    name = statements[0].session if len(statements) == 1 else f"{len(statements)} sessions"
-    style = files(__package__).joinpath("html_report.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    return "\n".join(
-        (
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="referrer" content="no-referrer">',
-            f"<title>What the edits saved: {_text(name)}</title>",
-            f"<style>{style}</style></head><body><main>",
-            *(part for statement in statements for part in _session(statement)),
-            _method(statements),
-            f"<footer>Made by Ebbtide {escape(__version__)} with <code>ebb report</code>.</footer>",
-            "</main></body></html>",
-            "",
-        )
+    style, page = (files(__package__).joinpath(f"html_report.{kind}").read_text("utf-8") for kind in ("css", "html"))
+    return Template(page).substitute(
+        digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        name=_text(statements[0].session if len(statements) == 1 else f"{len(statements)} sessions"),
+        style=style,
+        sessions="\n".join(part for statement in statements for part in _session(statement)),
+        prices=_text("; ".join(dict.fromkeys(statement.cost.basis for statement in statements))),
+        version=escape(__version__),
     )
 
 
@@ -158,17 +148,15 @@ def _drift(savings: Savings) -> tuple[str, str]:
 
 def _sizes(report: Statement) -> str:
     lines = report.cost.tokens.calls
+    untouched = [float(line.tokens + line.removed_tokens) for line in lines]
     series = [
-        Series(
-            name="without Ebbtide", look="without", values=[float(line.tokens + line.removed_tokens) for line in lines]
-        ),
+        Series(name="without Ebbtide", look="without", values=untouched),
         Series(name="sent", look="with", values=[float(line.tokens) for line in lines]),
     ]
-    top = max((line.tokens + line.removed_tokens for line in lines), default=0)
-    if report.window and report.window < 1.5 * top:
+    if report.window and report.window < 1.5 * max(untouched, default=0):
         series.append(Series(name="window", look="window", values=[float(report.window)] * len(lines)))
     title = "Tokens per call, with and without edits"
-    return draw_curves(title, series, lambda n: round_number(round(n)), filled=True) + _legend(series)
+    return draw_curves(title, series, lambda n: round_number(round(n))) + _legend(series)
 
 
 def _bill_note(report: Statement) -> str:
@@ -200,7 +188,7 @@ def _savings_plot(savings: Savings, axis_amount: Format) -> str:
         sums = accumulate(line.saved or 0.0 for line in savings.calls)
         billed = [total if line.saved is not None else None for total, line in zip(sums, savings.calls, strict=True)]
         series.append(Series(name="as billed", look="billed", values=billed))
-    return draw_curves("Savings over the calls", series, axis_amount, filled=True) + _legend(series)
+    return draw_curves("Savings over the calls", series, axis_amount) + _legend(series)
 
 
 def _legend(series: Sequence[Series]) -> str:
@@ -262,33 +250,6 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> st
         "<tr>" + "".join(f'<td class="{look}">{_text(cell)}</td>' for cell, look in row) + "</tr>" for row in rows
     )
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-_METHOD = (
-    (
-        "saved",
-        "the cost of the same conversation without Ebbtide, in an unlimited window, less its actual cost. Both are "
-        "modelled alike: a call reads from the cache what the previous call sent and writes the rest; after a pause "
-        "longer than the cache lives, it writes everything.",
-    ),
-    (
-        "bills",
-        "if a bill is higher than the model predicts for its tokens, the excess is subtracted from the savings; if it "
-        "is lower, nothing is added. Cache misses at the rate before the first edit count as the client's own.",
-    ),
-    (
-        "pays after",
-        "the calls until an edit has paid for what the provider had to write again: n* = ((w - r)(T + s) + C) / "
-        "(r (S - s)), where S tokens were removed and s put in their place, T tokens follow them, a token costs r to "
-        "read and w to write, and C is the cost of asking a model.",
-    ),
-)
-
-
-def _method(statements: Sequence[Statement]) -> str:
-    prices = "; ".join(dict.fromkeys(statement.cost.basis for statement in statements)) + "."
-    rows = "".join(f"<dt>{name}</dt><dd>{_text(text)}</dd>" for name, text in (*_METHOD, ("prices", prices)))
-    return f'<section><h2>How this is counted</h2><dl class="how">{rows}</dl></section>'
 
 
 def _section(title: str, note: str, content: str) -> str:

@@ -43,12 +43,11 @@ class _Canvas:
         return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * (value - self.low) / span
 
 
-def draw_curves(title: str, series: Sequence[Series], format_mark: Format, *, filled: bool = False) -> str:
-    """Draw curves over the calls. With `filled`, tint the area under each."""
+def draw_curves(title: str, series: Sequence[Series], format_mark: Format) -> str:
+    """Draw curves over the calls, with a tint under each."""
     values = [value for line in series for value in line.values if value is not None]
     canvas = _make_canvas([*values, 0.0], max((len(line.values) for line in series), default=0))
-    drawn = [_curve(canvas, line, filled=filled) for line in series]
-    return _svg(title, [*_axes(canvas, format_mark), *drawn])
+    return _svg(title, [*_axes(canvas, format_mark), *(_curve(canvas, line) for line in series)])
 
 
 def draw_bars(title: str, series: Sequence[Series], format_mark: Format) -> str:
@@ -104,7 +103,7 @@ def _axes(canvas: _Canvas, format_mark: Format) -> list[str]:
     return drawn
 
 
-def _curve(canvas: _Canvas, series: Series, *, filled: bool) -> str:
+def _curve(canvas: _Canvas, series: Series) -> str:
     step = max(1, math.ceil(len(series.values) / (4 * _MAX_BARS)))
     runs: list[list[tuple[float, float]]] = [[]]
     for n in range(0, len(series.values), step):
@@ -122,7 +121,7 @@ def _curve(canvas: _Canvas, series: Series, *, filled: bool) -> str:
     areas = [
         f"M{run[0][0]:.1f} {base} L{path} L{run[-1][0]:.1f} {base}Z" for run, path in zip(runs, paths, strict=True)
     ]
-    tint = f'<path class="tint {series.look}" d="{" ".join(areas)}"/>' if filled else ""
+    tint = f'<path class="tint {series.look}" d="{" ".join(areas)}"/>'
     return f'{tint}<path class="line {series.look}" d="{line}"><title>{escape(series.name)}</title></path>'
 
 
