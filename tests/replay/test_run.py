@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.fronts.replay.export import build_document
+from ebbtide.fronts.replay.output import build_document
 from ebbtide.replay.measures import calibrate
 from ebbtide.replay.run import ReplayOptions, find_sessions, replay, replay_file, replay_on_ray
 from fronts.cli.terminal import recorded

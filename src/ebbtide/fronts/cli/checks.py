@@ -58,7 +58,7 @@ _ADDITIONS = {
 """Extras that only add something."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     area: str
     name: str
@@ -68,24 +68,12 @@ class Check:
     """What to do about it."""
 
 
-def _ok(area: str, name: str, told: str, next: str = "") -> Check:
-    return Check(area=area, name=name, state="ok", told=told, next=next)
-
-
-def _warn(area: str, name: str, told: str, next: str) -> Check:
-    return Check(area=area, name=name, state="warn", told=told, next=next)
-
-
-def _fail(area: str, name: str, told: str, next: str) -> Check:
-    return Check(area=area, name=name, state="fail", told=told, next=next)
-
-
 def check_install() -> Iterator[Check]:
-    yield _ok("install", "ebbtide", f"{ebbtide.__version__} in {Path(ebbtide.__file__).parent}")
+    yield Check("install", "ebbtide", "ok", f"{ebbtide.__version__} in {Path(ebbtide.__file__).parent}")
     if shutil.which("ebb") is None:
         folder = Path(sys.executable).parent
-        yield _warn("install", "ebb", "not on your PATH", f"add {folder} to PATH, or activate the environment")
-    yield _ok("install", "python", f"{sys.version.split()[0]}, {sys.executable}")
+        yield Check("install", "ebb", "warn", "not on your PATH", f"add {folder} to PATH, or activate the environment")
+    yield Check("install", "python", "ok", f"{sys.version.split()[0]}, {sys.executable}")
 
 
 def check_extras(package: str = "ebbtide") -> Iterator[Check]:
@@ -95,14 +83,18 @@ def check_extras(package: str = "ebbtide") -> Iterator[Check]:
         if extra not in needed:
             continue
         if missing := _missing(extra, needed):
-            yield _warn("commands", command, f"needs {', '.join(missing)}", f"pip install 'ebbtide[{extra}]'")
+            yield Check("commands", command, "warn", f"needs {', '.join(missing)}", f"pip install 'ebbtide[{extra}]'")
         else:
-            yield _ok("commands", command, "ready")
+            yield Check("commands", command, "ok", "ready")
     absent = [extra for extra in _ADDITIONS if extra in needed and _missing(extra, needed)]
     if absent:
         names = ", ".join(f"{extra} ({_ADDITIONS[extra]})" for extra in absent)
-        yield _ok(
-            "commands", "more", f"not installed: {names}", f"to add them: pip install 'ebbtide[{','.join(absent)}]'"
+        yield Check(
+            "commands",
+            "more",
+            "ok",
+            f"not installed: {names}",
+            f"to add them: pip install 'ebbtide[{','.join(absent)}]'",
         )
 
 
@@ -146,38 +138,38 @@ def _version_numbers(text: str) -> tuple[int, ...]:
 def check_keys(access: Access) -> Iterator[Check]:
     keys = {"ANTHROPIC_API_KEY": access.anthropic_key, "OPENAI_API_KEY": access.openai_key}
     if any(keys.values()):
-        yield _ok("keys", "keys", f"set: {', '.join(name for name, value in keys.items() if value)}")
+        yield Check("keys", "keys", "ok", f"set: {', '.join(name for name, value in keys.items() if value)}")
     else:
         problem = "neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set; only 'ebb chat' needs one"
-        yield _warn("keys", "keys", problem, "set one, or try 'ebb chat --local'")
+        yield Check("keys", "keys", "warn", problem, "set one, or try 'ebb chat --local'")
     addresses = {"ANTHROPIC_BASE_URL": access.anthropic_url, "OPENAI_BASE_URL": access.openai_url}
     if any(addresses.values()):
         names = ", ".join(name for name, value in addresses.items() if value)
-        yield _ok("keys", "addresses", f"requests are sent to the address in {names}")
+        yield Check("keys", "addresses", "ok", f"requests are sent to the address in {names}")
 
 
 def check_configuration(sources: tuple[ConfigSource, ...], unknown: dict[str, str]) -> Iterator[Check]:
     """`unknown` are EBB_ variables that Ebbtide does not know, each with the one that was probably meant."""
     for source in sources:
         if source.problem:
-            yield _fail("settings", source.name, source.problem, "correct it, or remove the line")
+            yield Check("settings", source.name, "fail", source.problem, "correct it, or remove the line")
         elif source.keys:
-            yield _ok("settings", "found", f"{source.name} sets {', '.join(source.keys)}")
+            yield Check("settings", "found", "ok", f"{source.name} sets {', '.join(source.keys)}")
     if not any(source.keys or source.problem for source in sources):
-        yield _ok("settings", "found", "none: all settings have their defaults")
+        yield Check("settings", "found", "ok", "none: all settings have their defaults")
     for name, meant in unknown.items():
         advice = f"did you mean {meant}?" if meant else "unset it, or see docs/reference/configuration.md"
-        yield _warn("settings", name, "is not a setting of Ebbtide", advice)
+        yield Check("settings", name, "warn", "is not a setting of Ebbtide", advice)
 
 
 def check_store(store: str, now: float) -> Iterator[Check]:
     """Look at the store's directory: names, sizes, modes and last bytes. Open nothing for writing."""
     root = Path(store).expanduser()
     if problem := _store_problem(store, root):
-        yield _fail("store", "path", *problem)
+        yield Check("store", "path", "fail", *problem)
         return
     if not root.exists():
-        yield _ok("store", "path", f"{root}: does not exist yet; the first session creates it")
+        yield Check("store", "path", "ok", f"{root}: does not exist yet; the first session creates it")
         return
     entries = list(_walk(root))
     # Sessions and their locks lie in the folders of projects.
@@ -186,20 +178,20 @@ def check_store(store: str, now: float) -> Iterator[Check]:
     size = sum(status.st_size for _, status in entries if stat.S_ISREG(status.st_mode))
     newest = max((status.st_mtime for _, status in logs), default=0.0)
     age = f", the newest {_ago(now - newest)}" if newest else ""
-    yield _ok("store", "path", f"{root}: {pluralize(len(logs), 'session')}, {format_bytes(size)}{age}")
+    yield Check("store", "path", "ok", f"{root}: {pluralize(len(logs), 'session')}, {format_bytes(size)}{age}")
     if readable := sum(bool(status.st_mode & 0o077) for _, status in entries):
         access = f"{readable} of its files and folders can be read by other users"
-        yield _warn("store", "modes", access, f"chmod -R go-rwx {root}")
+        yield Check("store", "modes", "warn", access, f"chmod -R go-rwx {root}")
     else:
-        yield _ok("store", "modes", "private to you")
+        yield Check("store", "modes", "ok", "private to you")
     if torn := [path for path, status in logs if status.st_size and not _ends_with_newline(path)]:
         advice = "nothing to do: the next write moves the rest aside; 'ebb verify' says more"
-        yield _warn("store", "tails", f"{_names(torn)}: the last line was cut off", advice)
+        yield Check("store", "tails", "warn", f"{_names(torn)}: the last line was cut off", advice)
     if stuck := _stuck_locks([path for path, _ in files if path.suffix == ".lock"]):
         advice = "find the process that hangs: lsof shows which has the .lock file open"
-        yield _warn("store", "locks", f"{_names(stuck)}: locked for longer than a write takes", advice)
+        yield Check("store", "locks", "warn", f"{_names(stuck)}: locked for longer than a write takes", advice)
     if (free := shutil.disk_usage(root).free) < _LOW_DISK:
-        yield _warn("store", "disk", f"only {format_bytes(free)} free", "ebb gc --older-than 30d --dry-run")
+        yield Check("store", "disk", "warn", f"only {format_bytes(free)} free", "ebb gc --older-than 30d --dry-run")
 
 
 def _store_problem(store: str, root: Path) -> tuple[str, str] | None:
@@ -265,21 +257,23 @@ def check_prices(settings: Settings | None, model: str, now: float) -> Iterator[
         table = f"genai-prices {version('genai-prices')}, installed {_ago(age)}"
     except (BadConfig, PackageNotFoundError):
         advice = "for dollars: pip install 'ebbtide[replay]'"
-        yield _warn("prices", "table", "no price table: savings are shown in tokens", advice)
+        yield Check("prices", "table", "warn", "no price table: savings are shown in tokens", advice)
         return
     if age > _OLD_TABLE:
-        yield _warn("prices", "table", table, "pip install -U genai-prices")
+        yield Check("prices", "table", "warn", table, "pip install -U genai-prices")
     else:
-        yield _ok("prices", "table", table)
+        yield Check("prices", "table", "ok", table)
     if not model:
         return
     if rates is None:
-        yield _warn("prices", model, "the table knows neither it nor its family", "give a price, such as --price 3")
+        yield Check(
+            "prices", model, "warn", "the table knows neither it nor its family", "give a price, such as --price 3"
+        )
     else:
         price = f"${rates.input:g} in, ${rates.output:g} out per million tokens; row {rates.basis}"
-        yield _ok("prices", model, price)
+        yield Check("prices", model, "ok", price)
     if settings is not None:
-        yield _ok("prices", "window", f"{settings.window_for(model):,} tokens for {model}")
+        yield Check("prices", "window", "ok", f"{settings.window_for(model):,} tokens for {model}")
 
 
 def check_search_index(store: str) -> Iterator[Check]:
@@ -290,10 +284,10 @@ def check_search_index(store: str) -> Iterator[Check]:
             db.execute("CREATE VIRTUAL TABLE probe USING fts5(body, tokenize='trigram')")
     except sqlite3.Error as error:
         problem = f"this Python's SQLite {sqlite3.sqlite_version} cannot search text: {error}"
-        yield _fail("recall", "sqlite", problem, "use a Python with SQLite 3.34 or newer")
+        yield Check("recall", "sqlite", "fail", problem, "use a Python with SQLite 3.34 or newer")
         return
     if not os.path.isfile(path):
-        yield _ok("recall", "index", "does not exist yet; the first search creates it")
+        yield Check("recall", "index", "ok", "does not exist yet; the first search creates it")
         return
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
@@ -301,13 +295,15 @@ def check_search_index(store: str) -> Iterator[Check]:
             (integrity,) = db.execute("PRAGMA quick_check(1)").fetchone()
             (sessions,) = db.execute("SELECT count(*) FROM session").fetchone()
     except sqlite3.Error as error:
-        yield _warn("recall", "index", f"{path}: {error}", rebuild)
+        yield Check("recall", "index", "warn", f"{path}: {error}", rebuild)
         return
     if integrity != "ok":
-        yield _warn("recall", "index", f"{path}: {integrity}", rebuild)
+        yield Check("recall", "index", "warn", f"{path}: {integrity}", rebuild)
         return
     outdated = "" if index_version == INDEX_VERSION else ", of another release: the next search builds it again"
-    yield _ok("recall", "index", f"{pluralize(sessions, 'session')}, {format_bytes(path.stat().st_size)}{outdated}")
+    yield Check(
+        "recall", "index", "ok", f"{pluralize(sessions, 'session')}, {format_bytes(path.stat().st_size)}{outdated}"
+    )
 
 
 def _ago(seconds: float) -> str:

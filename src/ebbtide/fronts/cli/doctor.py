@@ -62,10 +62,10 @@ def _run_checks(args: argparse.Namespace) -> Iterator[Check]:
         yield from checks.check_keys(load_access())
     except BadConfig as error:
         advice = "unset EBB_CONFIG, or set it to a file"
-        yield Check(area="keys", name="keys", state="fail", told=str(error), next=advice)
+        yield Check("keys", "keys", "fail", str(error), advice)
     if settings is None:
         problem = "not checked: its directory depends on the settings above"
-        yield Check(area="store", name="path", state="warn", told=problem, next="correct them first")
+        yield Check("store", "path", "warn", problem, "correct them first")
     else:
         yield from checks.check_store(settings.store, now)
         yield from checks.check_search_index(settings.store)

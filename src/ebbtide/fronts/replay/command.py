@@ -15,10 +15,9 @@ from ebbtide.config import claude_directory, load_settings
 from ebbtide.config_keys import TTLS
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats.claude_folder import find_claude_session
-from ebbtide.fronts.replay.export import build_document, print_csv
+from ebbtide.fronts.replay.output import build_document, print_csv, print_tables
 from ebbtide.fronts.replay.plots import check_plot_path, draw_plot
 from ebbtide.fronts.replay.policy_names import USUAL, list_policies, parse_policies
-from ebbtide.fronts.replay.tables import print_tables
 from ebbtide.prices import find_rates
 from ebbtide.replay.run import ReplayOptions, ReplayResult, find_sessions, replay, replay_on_ray
 

@@ -1,16 +1,23 @@
-"""Prints scores as three small tables, and below them how far our bills are from the recorded ones."""
+"""Prints scores: as three small tables, with how far our bills are from the recorded ones, or as JSON or CSV.
+
+JSON and CSV have every sum and every measure, and do not depend on when or where it ran.
+"""
 
 from __future__ import annotations
 
+import csv
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ebbtide import screen
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.prices import find_rates
-from ebbtide.replay.measures import CALIBRATION_FORMAT, GROUPS, Calibration, Measure, calibrate
+from ebbtide.replay.measures import CALIBRATION_FORMAT, GROUPS, MEASURES, Calibration, Measure, calibrate
+from ebbtide.replay.measures import measure as measure_score
 from ebbtide.replay.run import ReplayOptions, ReplayResult, failures, totals
 from ebbtide.replay.score import Score
 
@@ -22,6 +29,8 @@ _NONE = "-"
 _BEST = "*"
 _NAME_WIDTH = 15  # columns: so that the three tables align
 _LISTED = 5  # files that could not be read
+TOTAL = "TOTAL"
+"""The `file` of the last rows of CSV."""
 _NOTES = {
     "What it costs": (
         "of raw: share of the bill without Ebbtide. + recall: with a search for each missing name.\n"
@@ -175,3 +184,53 @@ def _unread(results: Sequence[ReplayResult]) -> Iterator[str]:
         yield make_visible(f"  {path}: {reason}")
     if len(failed) > _LISTED:
         yield f"  and {len(failed) - _LISTED} more: --json lists all"
+
+
+def build_document(results: Sequence[ReplayResult], options: ReplayOptions) -> dict[str, object]:
+    return {
+        "terms": {
+            "policies": list(options.policies),
+            "window": options.window,
+            "ttl": options.ttl,
+            "model": options.model,
+            "recall": options.has_recall,
+        },
+        "totals": _scores(totals(results)),
+        "files": [
+            {
+                "file": result.path,
+                "format": result.format,
+                "models": list(result.models),
+                "scores": _scores(result.scores),
+            }
+            for result in results
+            if not result.error
+        ],
+        "calibration": {
+            CALIBRATION_FORMAT: _calibration(calibrate(results, CALIBRATION_FORMAT)),
+            "all": _calibration(calibrate(results)),
+        },
+        "failed": [{"file": path, "reason": reason} for path, reason in failures(results)],
+    }
+
+
+def _scores(scores: dict[str, Score]) -> dict[str, object]:
+    raw = scores.get("raw")
+    return {name: {"sums": score.as_dict(), "measures": measure_score(score, raw)} for name, score in scores.items()}
+
+
+def _calibration(calibration: Calibration) -> dict[str, object]:
+    return {**asdict(calibration), "drift": calibration.drift, "holds": calibration.holds}
+
+
+def print_csv(results: Sequence[ReplayResult]) -> None:
+    """Print the measures, then the sums they are computed from."""
+    keys, sums = [measure.key for measure in MEASURES], list(Score().as_dict())
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["file", "format", "policy", *keys, *(f"sum_{name}" for name in sums)])
+    files = [(result.path, result.format, result.scores) for result in results if not result.error]
+    for file, format, scores in [*files, (TOTAL, "", totals(results))]:
+        for name, score in scores.items():
+            measures, totals_by_name = measure_score(score, scores.get("raw")), score.as_dict()
+            cells = ["" if measures[key] is None else measures[key] for key in keys]
+            writer.writerow([file, format, name, *cells, *(totals_by_name[key] for key in sums)])
