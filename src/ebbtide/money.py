@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 from ebbtide.accounting.calls import add_usage, build_ledger
 from ebbtide.accounting.savings import EditSavings, Savings, Tariff, Tariffs, relative_tariff, savings_from_ledger
@@ -125,10 +125,7 @@ class UsageBill:
 
     @property
     def usage(self) -> Usage:
-        total = Usage()
-        for _, usage in self.calls:
-            total = add_usage(total, usage)
-        return total
+        return reduce(add_usage, (usage for _, usage in self.calls), Usage())
 
     @property
     def dollars(self) -> float | None:

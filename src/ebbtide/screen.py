@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO, TypeVar
@@ -115,14 +115,20 @@ def draw(content: RenderableType, *, file: TextIO | None = None) -> None:
 
 
 def table(
-    columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], *, wraps: str = "", clips: str = ""
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    figures: Container[str] = (),
+    wraps: str = "",
+    clips: str = "",
 ) -> RenderableType:
-    """Make a table. `columns` are headings and their alignment; `wraps` or `clips` names the column that may shrink.
+    """Make a table. `figures` are aligned to the right; `wraps` or `clips` names the column that may shrink.
 
     If the terminal is still too narrow, each row becomes two lines: its text, and its figures with their headings.
     """
     cells = [[make_visible(cell) for cell in row] for row in rows]
-    return _Table(columns=tuple(columns), cells=cells, wraps=wraps, clips=clips)
+    sides = [(name, "right" if name in figures else "left") for name in columns]
+    return _Table(columns=tuple(sides), cells=cells, wraps=wraps, clips=clips)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

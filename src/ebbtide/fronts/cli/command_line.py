@@ -15,29 +15,13 @@ from importlib.util import find_spec
 
 from ebbtide import __version__, screen
 from ebbtide.core.errors import BadConfig
-from ebbtide.fronts.cli import (
-    completion,
-    context,
-    diff,
-    doctor,
-    explain,
-    export,
-    fit,
-    gc,
-    recall,
-    report,
-    sessions,
-    show,
-    undo,
-    verify,
-    why,
-)
 from ebbtide.fronts.cli.parser import Commands, Parser
 
 _COMMANDS = (
-    *(fit, context, explain, report, why, recall, sessions, show),
-    *(diff, undo, verify, gc, export, doctor, completion),
+    *("fit", "context", "explain", "report", "why", "recall", "sessions", "show"),
+    *("diff", "undo", "verify", "gc", "export", "doctor", "completion"),
 )
+_MODULES = [import_module(f"ebbtide.fronts.cli.{name}") for name in _COMMANDS]
 FRONTS = {
     "demo": "watch a session fill its window, be compacted and recall what was removed",
     "replay": "replay recorded sessions under several policies and compare the bills",
@@ -70,7 +54,7 @@ def command_line() -> Parser:
     parser.add_argument("--version", action="version", version=f"ebb {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an error happened, for a bug report")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in _COMMANDS:
+    for module in _MODULES:
         module.add(commands)
     for name, brief in FRONTS.items():
         if is_installed(name):

@@ -71,11 +71,11 @@ def run(args: argparse.Namespace) -> int:
 def print_steps(history: History, steps: Sequence[Step], *, price: Price = None, file: TextIO | None = None) -> None:
     """Print each batch as a table with a summary, then the savings of the session."""
     cost = session_cost(history.records, price)
-    columns = [(name, "left") for name in ("by", "what", "why")]
-    columns += [(name, "right") for name in ("tokens", "rewritten", "saved", *["USD"] * bool(cost.dollars))]
+    figures = ("tokens", "rewritten", "saved", *["USD"] * bool(cost.dollars))
+    columns = ("by", "what", "why", *figures, "pays after")
     for step in steps:
         screen.draw(screen.styled_text((one_line(_headline(step)), "bold")), file=file)
-        screen.draw(screen.table([*columns, ("pays after", "left")], _rows(step, cost), wraps="what"), file=file)
+        screen.draw(screen.table(columns, _rows(step, cost), figures=figures, wraps="what"), file=file)
         screen.print_text(_summarize(step, cost), "", file=file)
     screen.print_text(*describe_savings(cost), *history.refusals, file=file)
 

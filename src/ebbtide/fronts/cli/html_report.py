@@ -104,20 +104,12 @@ def _tiles(report: Statement, savings: Savings, amount: Format) -> str:
     tokens = report.cost.tokens
     cost_without = savings.total_cost + savings.claimed + savings.pending
     look = "good" if savings.claimed >= 0 else "bad"
+    share = f"{savings.saved_share:.1%} of {amount(cost_without)} without Ebbtide"
+    rewritten = f"tokens; {short_number(tokens.rewritten_tokens)} written to the cache again"
     tiles = [
-        (
-            "Saved",
-            amount(savings.claimed),
-            f"{savings.saved_share:.1%} of {amount(cost_without)} without Ebbtide",
-            look,
-        ),
+        ("Saved", amount(savings.claimed), share, look),
         ("Bill for prompts", amount(savings.total_cost), _bill_count(report, savings), ""),
-        (
-            "Removed",
-            short_number(tokens.removed_tokens),
-            f"tokens; {short_number(tokens.rewritten_tokens)} written to the cache again",
-            "",
-        ),
+        ("Removed", short_number(tokens.removed_tokens), rewritten, ""),
         ("Paid back", f"{report.paid} of {report.edits}", "edits, so far", ""),
         ("Bill against estimate", *_drift(savings), ""),
     ]

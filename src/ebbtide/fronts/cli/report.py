@@ -96,18 +96,17 @@ def _print(report: Statement, *, calls: bool) -> None:
 
 
 def _edit_table(report: Statement) -> RenderableType:
-    dollars = [("USD", "right")] if report.cost.dollars else []
-    columns = [("call", "right"), ("by", "left"), ("what", "left"), ("edits", "right"), ("tokens", "right"),
-               ("rewritten", "right"), ("saved", "right"), *dollars, ("pays after", "left")]  # fmt: skip
+    figures = ("edits", "tokens", "rewritten", "saved", *["USD"] * bool(report.cost.dollars))
     rows = [
         [
             str(group.call), group.by, group.what + (" (undone)" if group.undone else ""), str(group.edits),
             short_number(group.totals.tokens), short_number(group.totals.rewritten), format_tokens(group.totals.saved),
-            *([format_usd(group.totals.usd or 0.0)] if dollars else []), group.totals.break_even,
+            *([format_usd(group.totals.usd or 0.0)] if report.cost.dollars else []), group.totals.break_even,
         ]
         for group in report.groups
     ]  # fmt: skip
-    return screen.table(columns, rows, wraps="what")
+    columns = ("call", "by", "what", *figures, "pays after")
+    return screen.table(columns, rows, figures=("call", *figures), wraps="what")
 
 
 def _call_table(report: Statement) -> RenderableType:
@@ -124,7 +123,7 @@ def _call_table(report: Statement) -> RenderableType:
         ]
         for line in report.cost.tokens.calls
     ]
-    return screen.table([(name, "right") for name in names], rows)
+    return screen.table(names, rows, figures=names)
 
 
 def _as_dict(report: Statement) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 
 from ebbtide import screen
@@ -18,6 +17,7 @@ from ebbtide.store import SessionInfo, open_store
 
 _ID, _PROJECT, _TITLE = 36, 32, 48
 """Widths in columns: a whole UUID, and a usual terminal in all."""
+_FIGURES = ("age", "messages", "size", "tokens")
 _ROWS = 30
 """Of Claude Code's sessions, the newest first: people have hundreds."""
 
@@ -66,12 +66,8 @@ def run(args: argparse.Namespace) -> int:
         screen.notify("'ebb sessions --claude' lists those of Claude Code")
         return 0
     names = ("session", "project", "title", "messages", "size", "changed")
-    screen.draw(screen.table(_columns(names), map(_row, sessions), clips="title"))
+    screen.draw(screen.table(names, map(_row, sessions), figures=_FIGURES, clips="title"))
     return 0
-
-
-def _columns(names: Sequence[str]) -> list[tuple[str, str]]:
-    return [(name, "right" if name in ("age", "messages", "size", "tokens") else "left") for name in names]
 
 
 def _row(info: SessionInfo) -> list[str]:
@@ -99,8 +95,8 @@ def _list_claude(args: argparse.Namespace) -> int:
         screen.notify(f"no sessions of Claude Code in {root}; set CLAUDE_CONFIG_DIR to look in another folder")
         return 0
     names = ("session", "title", "folder", "age", "messages", "tokens", "model")
-    now = time.time()
-    screen.draw(screen.table(_columns(names), [_claude_row(session, now) for session in sessions], clips="title"))
+    rows = [_claude_row(session, time.time()) for session in sessions]
+    screen.draw(screen.table(names, rows, figures=_FIGURES, clips="title"))
     if limit is not None and len(sessions) == limit:
         screen.notify(f"the newest {limit}; --limit 0 lists all")
     return 0

@@ -118,8 +118,8 @@ def _print_batch(args: argparse.Namespace, history: History, batch: str, outcome
         edits = [{"id": edit.id, "by": edit.by, "what": what, "tokens": edit.saved} for edit, what in rows]
         screen.print_json({"batch": batch, "edits": edits})
         return 0
-    columns = (("by", "left"), ("what", "left"), ("tokens", "right"))
     screen.draw(screen.styled_text((f"{batch} is {outcome}", "bold")))
-    screen.draw(screen.table(columns, [[edit.by, what, short_number(edit.saved)] for edit, what in rows], wraps="what"))
+    cells = [[edit.by, what, short_number(edit.saved)] for edit, what in rows]
+    screen.draw(screen.table(("by", "what", "tokens"), cells, figures=("tokens",), wraps="what"))
     screen.notify(f"{pluralize(len(rows), 'edit')}, {token_count(sum(edit.saved for edit, _ in rows))}")
     return 0

@@ -80,10 +80,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _verify(store: Store, info: SessionInfo, policies: Mapping[str, Policy] | None) -> _Result:
     records = store.peek(info.session, project=info.project).read().records
-    plans, differences = (
-        None,
-        [f"message {difference.plan}: {difference.reason}" for difference in check_message_ids(records)],
-    )
+    plans = None
+    differences = [f"message {difference.plan}: {difference.reason}" for difference in check_message_ids(records)]
     if policies is not None:
         plans = count_plans(records)
         steps = screen.show_progress(replan_each(records, policies), f"planning {info.session} again", plans)
@@ -95,11 +93,7 @@ def _print(results: list[_Result]) -> None:
     if not results:
         screen.notify("no sessions")
         return
-    columns = [
-        ("session", "left"),
-        *((name, "right") for name in ("lines", "unchecked", "results", "plans")),
-        ("", "left"),
-    ]
+    figures = ("lines", "unchecked", "results", "plans")
     rows = [
         [
             one_line(result.info.session, 48),
@@ -111,7 +105,7 @@ def _print(results: list[_Result]) -> None:
         ]
         for result in results
     ]
-    screen.draw(screen.table(columns, rows))
+    screen.draw(screen.table(("session", *figures, ""), rows, figures=figures))
     for result in results:
         for problem in result.problems:
             print(make_visible(f"{result.verification.path}: {problem}"))
