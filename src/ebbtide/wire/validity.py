@@ -122,6 +122,11 @@ class Log(list[Finding]):
     def note(self, rule: str, path: str, message: str, repair: str = "") -> None:
         self.append(Finding(rule, path, message, repair))
 
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether a finding has no repair."""
+        return not all(finding.repair for finding in self)
+
 
 def refuse(finding: Finding) -> NoReturn:
     raise BadRequest(f"{finding.message} [{finding.rule}]", path=finding.path)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.wire.anthropic.rules import find_problems
-from ebbtide.wire.anthropic.rules.fast_path import is_ordinary
+from ebbtide.wire.anthropic.rules import find_problems, is_ordinary
 from ebbtide.wire.openai_responses import rules as responses
 from poison.histories import GRAMMARS, spoiled
 

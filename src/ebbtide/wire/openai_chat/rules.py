@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from ebbtide.wire.protocol import Finding
@@ -50,33 +50,33 @@ NOT_ASKED = "messages with role 'tool' must be a response to a preceeding messag
 
 
 def check(body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> list[Finding]:
-    """Find all that is wrong from `since` on."""
-    messages = body["messages"]
-    if findings := find_unencodable_parts(body, "messages", since):
-        return findings
-    log = Log()
-    if not messages:
-        log.note(SHAPE, "messages", "[] is too short")
-    for index in range(since, len(messages)):
-        _clean_message(messages[index], index, log)
-    log += _find_pair_problems(messages, since)
-    return log
+    """Find all that is wrong from `since` on: what the repair would note."""
+    return _repair_body(body, since)[1]
 
 
 def repair(
     body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str]
 ) -> tuple[Mapping[str, Json], list[Finding]]:
     """Return a valid body, and what was repaired."""
-    log = Log(find_unencodable_parts(body, "messages", since))
-    if log:
-        refuse_unrepairable(log)
-        body = make_parts_encodable(body, "messages", since)
-    new = [
-        (index, _clean_message(body["messages"][index], index, log)) for index in range(since, len(body["messages"]))
-    ]
+    repaired, log = _repair_body(body, since)
     refuse_unrepairable(log)
+    return repaired, log
+
+
+def _repair_body(body: Mapping[str, Json], since: int) -> tuple[Mapping[str, Json], Log]:
+    log = Log(find_unencodable_parts(body, "messages", since))
+    if log.is_hopeless:
+        return body, log
+    if log:
+        body = make_parts_encodable(body, "messages", since)
+    messages = body["messages"]
+    if not messages:
+        log.note(SHAPE, "messages", "[] is too short")
+    new = [(index, _clean_message(messages[index], index, log)) for index in range(since, len(messages))]
+    if log.is_hopeless:
+        return body, log
     cleaned = [(index, message) for index, message in new if message is not None]
-    return {**body, "messages": [*body["messages"][:since], *_pair_calls(cleaned, log)]}, log
+    return {**body, "messages": [*messages[:since], *_pair_calls(cleaned, log)]}, log
 
 
 def list_rule(_value: Json) -> str:
@@ -188,35 +188,6 @@ def _fix_content(message: Message, path: str, log: Log) -> Message:
         return message
     log.note("C6", f"{path}.content", "expected a string, got null", "made empty")
     return {**message, "content": ""}
-
-
-def _find_pair_problems(messages: Sequence[Json], since: int) -> Iterator[Finding]:
-    """C1, C2, C5: only the tool messages directly after a call answer it."""
-    waiting: dict[str, int] = {}
-    answered: set[str] = set()
-    for index in range(since, len(messages)):
-        path = f"messages.{index}"
-        if role(messages[index]) != "tool":
-            yield from _find_unanswered(waiting)
-            identities = [as_text(call.get("id")) for call in _calls(messages[index])]
-            if len(set(identities)) < len(identities):
-                yield Finding("C5", f"{path}.tool_calls", "tool call ids must be unique")
-            waiting, answered = dict.fromkeys(identities, index), set()
-            continue
-        identity = as_text(messages[index].get("tool_call_id"))
-        if identity in waiting:
-            del waiting[identity]
-            answered.add(identity)
-        elif identity in answered:
-            yield Finding("C5", path, "one tool message per tool_call_id")
-        else:
-            yield Finding("C2", path, NOT_ASKED)
-    yield from _find_unanswered(waiting)
-
-
-def _find_unanswered(waiting: Mapping[str, int]) -> Iterator[Finding]:
-    if waiting:
-        yield Finding("C1", f"messages.{next(iter(waiting.values()))}", NOT_ANSWERED + ", ".join(waiting))
 
 
 def _pair_calls(entries: list[tuple[int, Message]], log: Log) -> list[Message]:

@@ -27,35 +27,15 @@ better than our guess, and beta headers that we do not see change the rules), A5
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 
-from ebbtide.wire.anthropic.rules import content, pairs, positions, structure
-from ebbtide.wire.anthropic.rules.fast_path import is_ordinary
-from ebbtide.wire.anthropic.rules.structure import (
-    THINKING,
-    BodyFacts,
-    are_same_objects,
-    blocks,
-    enumerate_from,
-    kind,
-    read_facts,
-    role,
-)
+from ebbtide.wire.anthropic.rules.content import CALL_ID, TOOL_NAME
+from ebbtide.wire.anthropic.rules.positions import find_tool_problems, fix_breakpoints, fix_system_and_tools
+from ebbtide.wire.anthropic.rules.repair import Body, repair_body
+from ebbtide.wire.anthropic.rules.structure import MAX_MESSAGES, THINKING, Block
 from ebbtide.wire.protocol import Finding
-from ebbtide.wire.validity import (
-    Indexed,
-    Json,
-    Log,
-    find_unencodable_parts,
-    is_encodable,
-    make_parts_encodable,
-    refuse,
-    refuse_unrepairable,
-)
-
-Body = Mapping[str, Json]
+from ebbtide.wire.validity import Json, Log, is_encodable, refuse_unrepairable
 
 
 def check(body: Body, since: int, call_ids: AbstractSet[str], breakpoints: int | None) -> list[Finding]:
@@ -63,48 +43,15 @@ def check(body: Body, since: int, call_ids: AbstractSet[str], breakpoints: int |
     return [] if is_ordinary(body, since, call_ids, breakpoints) else find_problems(body, since, call_ids, breakpoints)
 
 
-def find_problems(body: Body, since: int, call_ids: AbstractSet[str], breakpoint_count: int | None) -> list[Finding]:
-    if found := find_unencodable_parts(body, "messages", since):
-        return found
-    facts = read_facts(body, since, call_ids)
-    log = Log()
-    for index, message in enumerate_from(facts.messages, since):
-        content.clean_message(Indexed(index, message), facts, log)
-    if not since:
-        positions.fix_system_and_tools(body, log)
-        log += positions.find_tool_problems(body.get("tools"))
-    log += structure.find_structure_problems(facts)
-    log += pairs.find_pair_problems(facts)
-    log += pairs.find_server_tool_problems(facts)
-    log += positions.find_thinking_problems(facts)
-    log += (finding for _, finding, _, _ in content.find_crowded_images(facts.messages, since))
-    log += positions.find_breakpoint_problems(body, since, breakpoint_count)
-    return log
+def find_problems(body: Body, since: int, call_ids: AbstractSet[str], breakpoints: int | None) -> list[Finding]:
+    return repair_body(body, since, call_ids, breakpoints)[1]
 
 
 def repair(body: Body, since: int, call_ids: AbstractSet[str]) -> tuple[Body, list[Finding]]:
     """Return a valid body, and what was repaired."""
-    log = Log()
-    body = _make_encodable(body, since, log)
-    body = positions.fix_system_and_tools(body, log)
-    facts = read_facts(body, since, call_ids)
-    before = list(facts.messages[:since])
-    entries = [Indexed(index, message) for index, message in enumerate_from(facts.messages, since)]
-    cleaned = [clean for entry in entries if (clean := content.clean_message(entry, facts, log)) is not None]
+    repaired, log = repair_body(body, since, call_ids, None)
     refuse_unrepairable(log)
-    entries = _fix_until_stable(pairs.move_results_to_user(cleaned, log), before, facts, log)
-    entries = entries if before else structure.start_with_user(entries, log)
-    entries = pairs.pair_calls(entries, before[-1] if before else None, call_ids, log)
-    messages = [*before, *(entry.message for entry in entries)]
-    if not messages:
-        refuse(Finding("A1", "messages", "at least one message is required"))
-    messages = structure.fix_end(messages, facts, log)
-    body, messages = positions.fix_thinking(body, messages, replace(facts, messages=messages), log)
-    messages = structure.fix_end(messages, facts, log)  # without its thinking the last message may end in white space
-    for index, finding, old, new in content.find_crowded_images(messages, since):
-        log.append(finding)
-        messages[index] = content.replace_image(messages[index], old, new)
-    return positions.fix_breakpoints({**body, "messages": messages}, log), log
+    return repaired, log
 
 
 def list_rule(_value: Json) -> str:
@@ -116,36 +63,201 @@ def first_to_check(messages: list[Json], since: int) -> int:
 
     The joined message only grows at its end, so the cached prefix of blocks still holds.
     """
-    joins = 0 < since < len(messages) and role(messages[since - 1]) == role(messages[since]) != ""
-    return since - 1 if joins else since
+    if not 0 < since < len(messages):
+        return since
+    roles = [message.get("role") if isinstance(message, dict) else None for message in messages[since - 1 : since + 1]]
+    return since - 1 if roles[0] == roles[1] and roles[0] else since
 
 
 def call_ids(message: Json) -> frozenset[str]:
-    return frozenset(str(block.get("id")) for block in blocks(message) if kind(block) == "tool_use")
+    content = message.get("content") if isinstance(message, dict) else None
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return frozenset(str(block.get("id")) for block in blocks if block.get("type") == "tool_use")
 
 
-def _fix_until_stable(entries: list[Indexed], before: list[Json], facts: BodyFacts, log: Log) -> list[Indexed]:
-    """Repeat until nothing changes: dropping half a server pair can empty a message, joining can complete a pair."""
-    while True:
-        entries = structure.fix_structure(entries, before, facts, log)
-        repaired_entries = pairs.drop_server_tool_halves(entries, before, facts, log)
-        if are_same_objects(entries, repaired_entries):
-            return entries
-        entries = repaired_entries
+# --- ordinary requests -----------------------------------------------------------------------------------------------
+#
+# Most requests are ordinary: text, tool calls and their results, in turn. One walk over the new messages sees it. Yes
+# means that no rule is broken; no only means that the rules must be checked: everything rare is left to them. Without
+# it, the first check of 1,000 messages takes 59 ms instead of 4, and that of one more turn 160 us instead of 26.
+
+_TEXT_FIELDS = frozenset(("type", "text", "cache_control"))
+_CALL_FIELDS = frozenset(("type", "id", "name", "input", "cache_control", "caller"))
+_DIRECT = {"type": "direct"}
+"""The `caller` of a call that the model made; any other caller is code in the provider's container."""
+_RESULT_FIELDS = frozenset(("type", "tool_use_id", "content", "is_error", "cache_control"))
+_THINKING_FIELDS = frozenset(("type", "thinking", "signature"))
+_REDACTED_FIELDS = frozenset(("type", "data"))
+_PART_FIELDS = frozenset(("type", "text"))
+_START = ("messages", "system", "tools")
 
 
-def _make_encodable(body: Body, since: int, log: Log) -> Body:
-    """A11. Signed thinking cannot be repaired: drop a block with a broken character."""
-    log += find_unencodable_parts(body, "messages", since)
-    if not log:
-        return body
-    refuse_unrepairable(log)
-    messages = [message if is_encodable(message) else _drop_broken_thinking(message) for message in body["messages"]]
-    return make_parts_encodable({**body, "messages": [*body["messages"][:since], *messages[since:]]}, "messages", since)
+def is_ordinary(
+    body: Mapping[str, Json], since: int, call_ids: AbstractSet[str], accepted_breakpoints: int | None
+) -> bool:
+    messages = body["messages"]
+    if not since < len(messages) <= MAX_MESSAGES or (since and accepted_breakpoints is None):
+        return False
+    if not (_has_valid_fields(body) if since else _has_valid_start(body)):
+        return False
+    walk = _Walk(body, messages[since - 1] if since else {"role": "assistant"}, call_ids)
+    accepts = walk.accepts
+    for n in range(since, len(messages)):
+        if not accepts(messages[n]):
+            return False
+    if walk.role != "user":
+        return False
+    # Without a new breakpoint, there are no more than were accepted.
+    if since and not walk.breakpoints and "cache_control" not in body:
+        return True
+    log = Log()
+    fix_breakpoints(body, since if walk.breakpoints else len(messages), accepted_breakpoints or 0, log)
+    return not log
 
 
-def _drop_broken_thinking(message: Json) -> Json:
-    parts = message.get("content") if isinstance(message, dict) else None
-    if not isinstance(parts, list):
-        return message
-    return {**message, "content": [block for block in parts if kind(block) not in THINKING or is_encodable(block)]}
+def _has_valid_fields(body: Mapping[str, Json]) -> bool:
+    """Check the fields beside messages, system prompt and tools, which were accepted before."""
+    for name, value in body.items():
+        if type(value) is int or name in _START:
+            continue
+        if not is_encodable(value):
+            return False
+    return True
+
+
+def _has_valid_start(body: Mapping[str, Json]) -> bool:
+    log = Log()
+    if not is_encodable({name: value for name, value in body.items() if name != "messages"}):
+        return False
+    fix_system_and_tools(body, log)
+    return not log and not any(find_tool_problems(body.get("tools")))
+
+
+class _Walk:
+    """Accepts message after message. Knows who spoke last, and which calls wait for a result."""
+
+    def __init__(self, body: Mapping[str, Json], before: Json, call_ids: AbstractSet[str]) -> None:
+        thinking = body.get("thinking")
+        self.has_thinking_budget = isinstance(thinking, dict) and thinking.get("type") == "enabled"
+        fields = before if isinstance(before, dict) else {}
+        self.role, content = fields.get("role"), fields.get("content")
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        is_bare_text = isinstance(content, str) and bool(content)
+        self.has_spoken = is_bare_text or any(block.get("type") != "tool_result" for block in blocks)
+        """Whether the last message said more than results: the next one then opens a loop (A37)."""
+        calls = [block for block in blocks if block.get("type") == "tool_use"] if self.role == "assistant" else []
+        self.open_ids: set[Json] = {call.get("id") for call in calls}
+        is_from_code = any(call.get("caller", _DIRECT) != _DIRECT for call in calls)
+        self.is_unusual = is_from_code or len(self.open_ids) < len(calls)
+        self.call_ids, self.new_ids = call_ids, set[str]()
+        self.breakpoints = 0
+        """Among the accepted messages."""
+
+    def accepts(self, message: Json) -> bool:
+        if self.is_unusual or not isinstance(message, dict):
+            return False
+        sender, content = message.get("role"), message.get("content")
+        if sender == self.role or sender not in ("user", "assistant"):
+            return False
+        self.role = sender
+        if not content or len(message) > len(("role", "content")):
+            return False
+        if isinstance(content, list):
+            return self._accepts_assistant(content) if sender == "assistant" else self._accepts_user(content)
+        opens_loop = self.has_thinking_budget and self.has_spoken and sender == "assistant"
+        self.has_spoken = True
+        return not self.open_ids and not opens_loop and _is_text(content)
+
+    def _accepts_assistant(self, content: list[Json]) -> bool:
+        if self.open_ids:
+            return False
+        for n, block in enumerate(content):
+            kind = block.get("type") if isinstance(block, dict) else None
+            if not isinstance(kind, str):
+                return False
+            if n == 0 and self.has_thinking_budget and self.has_spoken and kind not in THINKING:
+                return False
+            check = self._accepts_call if kind == "tool_use" else _ASSISTANT_BLOCKS.get(kind)
+            if check is None or not check(block) or ("cache_control" in block and not self._accepts_breakpoint(block)):
+                return False
+        self.has_spoken = True
+        return True
+
+    def _accepts_call(self, block: Block) -> bool:
+        identity, name, arguments = block.get("id"), block.get("name"), block.get("input")
+        if not isinstance(identity, str) or not isinstance(name, str) or not isinstance(arguments, dict):
+            return False
+        if identity in self.call_ids or identity in self.new_ids:
+            return False
+        self.new_ids.add(identity)
+        self.open_ids.add(identity)
+        has_valid_names = CALL_ID.fullmatch(identity) and TOOL_NAME.fullmatch(name)
+        is_direct = block.get("caller", _DIRECT) == _DIRECT
+        return bool(has_valid_names) and is_direct and block.keys() <= _CALL_FIELDS and is_encodable(arguments)
+
+    def _accepts_user(self, content: list[Json]) -> bool:
+        """Results first, one for each call, then text."""
+        self.has_spoken = False
+        for block in content:
+            if not isinstance(block, dict):
+                return False
+            if block.get("type") != "tool_result":
+                is_valid = block.get("type") == "text" and _is_text_block(block)
+                self.has_spoken = True
+            else:
+                is_valid = not self.has_spoken and self._accepts_result(block)
+            if not is_valid or ("cache_control" in block and not self._accepts_breakpoint(block)):
+                return False
+        return not self.open_ids
+
+    def _accepts_result(self, block: Block) -> bool:
+        identity, content = block.get("tool_use_id"), block.get("content")
+        if not isinstance(identity, str) or identity not in self.open_ids or not block.keys() <= _RESULT_FIELDS:
+            return False
+        self.open_ids.discard(identity)
+        failed = block.get("is_error", False)
+        if not isinstance(failed, bool):
+            return False
+        if isinstance(content, str):
+            return is_encodable(content) and (bool(content) or not failed)
+        return isinstance(content, list) and bool(content) and all(_is_text_part(part) for part in content)
+
+    def _accepts_breakpoint(self, block: Block) -> bool:
+        """Accept only the most common form."""
+        self.breakpoints += 1
+        return block["cache_control"] in ({"type": "ephemeral"}, {"type": "ephemeral", "ttl": "5m"})
+
+
+def _is_text(text: Json) -> bool:
+    return isinstance(text, str) and bool(text) and not text.isspace() and is_encodable(text)
+
+
+def _is_text_block(block: Block) -> bool:
+    return block.keys() <= _TEXT_FIELDS and _is_text(block.get("text"))
+
+
+def _is_thinking_block(block: Block) -> bool:
+    text, signature = block.get("thinking"), block.get("signature")
+    signed = isinstance(signature, str) and bool(signature) and is_encodable(signature)
+    return block.keys() <= _THINKING_FIELDS and signed and isinstance(text, str) and is_encodable(text)
+
+
+def _is_redacted_block(block: Block) -> bool:
+    data = block.get("data")
+    return block.keys() <= _REDACTED_FIELDS and isinstance(data, str) and bool(data) and is_encodable(data)
+
+
+def _is_text_part(part: Json) -> bool:
+    return (
+        isinstance(part, dict)
+        and part.get("type") == "text"
+        and part.keys() <= _PART_FIELDS
+        and _is_text(part.get("text"))
+    )
+
+
+_ASSISTANT_BLOCKS: Mapping[str, Callable[[Block], bool]] = {
+    "text": _is_text_block,
+    "thinking": _is_thinking_block,
+    "redacted_thinking": _is_redacted_block,
+}

@@ -196,7 +196,9 @@ def _require_assistant(block: Block, place: BlockPlace) -> Block | None:
 
 
 def _fix_call(block: Block, place: BlockPlace) -> Block:
-    """A14, A21, A25: a call has a plain id, a plain name and an object for input."""
+    """A14, A21, A25: a call has a plain id, a plain name and an object for input. A20: it is the assistant's."""
+    if place.role == "user":
+        place.note("A20", place.path, "`tool_use` blocks can only be in `assistant` messages")
     fixed = dict(block)
     if not _matches(CALL_ID, block.get("id")):
         place.note("A14", f"{place.path}.tool_use.id", BAD_ID, "id mapped")

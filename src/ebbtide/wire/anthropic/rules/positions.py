@@ -36,24 +36,6 @@ OPENERS = (*THINKING, "fallback", "compaction")
 """Blocks a turn may begin with under manual thinking; the last two replace thinking that was left out."""
 
 
-def find_thinking_problems(facts: BodyFacts) -> Iterator[Finding]:
-    index = _find_missing_thinking(facts)
-    if index is not None:
-        found = kind((blocks(facts.messages[index]) or [{}])[0]) or "nothing"
-        yield Finding(
-            "A37",
-            f"messages.{index}.content.0.type",
-            f"Expected `thinking` or `redacted_thinking`, but found `{found}`. When `thinking` is enabled, a final "
-            "`assistant` message must start with a thinking block. To avoid this requirement, disable `thinking`.",
-        )
-    if _ends_in_thinking(facts):
-        yield Finding(
-            "A38",
-            f"messages.{len(facts.messages) - 1}",
-            "When thinking is disabled, an `assistant` message in the final position cannot contain `thinking`.",
-        )
-
-
 def fix_thinking(
     body: Mapping[str, Json], messages: list[Message], facts: BodyFacts, log: Log
 ) -> tuple[Mapping[str, Json], list[Message]]:
@@ -123,22 +105,6 @@ class _Breakpoint:
         return f"{self.section}.{self.index}{inside}.cache_control"
 
 
-def find_breakpoint_problems(body: Mapping[str, Json], since: int, accepted: int | None) -> Iterator[Finding]:
-    if _count_automatic(body) and not is_breakpoint(body["cache_control"]):
-        yield Finding("A49", "cache_control", _MALFORMED)
-    if accepted is not None and _are_harmless(list(_breakpoints(body, since)), accepted + _count_automatic(body)):
-        return
-    breakpoints = list(_breakpoints(body))
-    count = len(breakpoints) + _count_automatic(body)
-    if count > MAX_BREAKPOINTS:
-        message = f"A maximum of 4 blocks with cache_control may be provided. Found {count}."
-        yield Finding("A45", breakpoints[0].path, message)
-    yield from (
-        Finding("A48", f"{point.path}.ttl", "a ttl='1h' cache_control block must not come after a ttl='5m' block.")
-        for point in _find_too_long(breakpoints)
-    )
-
-
 def _are_harmless(new: Sequence[_Breakpoint], before: int) -> bool:
     """Tell whether new breakpoints exceed neither the number nor, all being short, the order."""
     return len(new) + before <= MAX_BREAKPOINTS and all(
@@ -146,10 +112,13 @@ def _are_harmless(new: Sequence[_Breakpoint], before: int) -> bool:
     )
 
 
-def fix_breakpoints(body: Mapping[str, Json], log: Log) -> Mapping[str, Json]:
+def fix_breakpoints(body: Mapping[str, Json], since: int, accepted: int | None, log: Log) -> Mapping[str, Json]:
+    """`accepted` is the number of breakpoints in the messages before `since`, if it is known."""
     if _count_automatic(body) and not is_breakpoint(body["cache_control"]):
         log.note("A49", "cache_control", _MALFORMED, "mark dropped")
         body = {key: value for key, value in body.items() if key != "cache_control"}
+    if accepted is not None and _are_harmless(list(_breakpoints(body, since)), accepted + _count_automatic(body)):
+        return body
     breakpoints = list(_breakpoints(body))
     surplus = max(0, len(breakpoints) + _count_automatic(body) - MAX_BREAKPOINTS)
     removed = sorted(breakpoints, key=lambda point: point.section != "messages")[:surplus]

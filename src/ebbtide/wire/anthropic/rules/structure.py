@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ebbtide.wire.protocol import Finding
 from ebbtide.wire.validity import Indexed, Json, Log
 
 Block = Mapping[str, Json]
@@ -174,39 +173,6 @@ NOT_IN_SYSTEM = ("image", "document", "search_result", "tool_use", "tool_result"
 """A3: only text is allowed; types that we do not know pass."""
 MOVABLE = ("text", "image", "document", "search_result", "tool_use", "tool_result")
 """What can move from a system turn into a user turn. A20 refuses a call among it later."""
-
-
-def find_structure_problems(facts: BodyFacts) -> Iterator[Finding]:
-    messages, last = facts.messages, len(facts.messages) - 1
-    if not messages:
-        yield Finding("A1", "messages", "at least one message is required")
-        return
-    if len(messages) > MAX_MESSAGES:
-        yield Finding("A1", "messages", f"at most {MAX_MESSAGES} messages are allowed")
-    if facts.since == 0 and role(messages[0]) == "assistant":
-        yield Finding("A4", "messages.0", 'first message must use the "user" role')
-    for index, message in enumerate_from(messages, facts.since):
-        path = f"messages.{index}"
-        if role(message) == "system" and not takes_system_turns(facts.model):
-            yield Finding("A2", path, "role 'system' is not supported on this model")
-        elif role(message) == "system" and not is_system_message_allowed(messages, index):
-            yield Finding("A3", path, "a system message must follow a user message and precede an assistant message")
-        if index and role(message) == role(messages[index - 1]):
-            yield Finding("A5", path, 'roles must alternate between "user" and "assistant"')
-        if not blocks(message) and not (index == last and may_end_empty(message, facts)):
-            problem = "all messages must have non-empty content except for the optional final assistant message"
-            yield Finding("A8", path, problem)
-    yield from _find_end_problems(facts, last)
-
-
-def _find_end_problems(facts: BodyFacts, last: int) -> Iterator[Finding]:
-    message = facts.messages[last]
-    if role(message) != "assistant" or ends_in_server_use(message):
-        return
-    if not takes_prefill(facts.model):
-        yield Finding("A6", f"messages.{last}", NO_PREFILL)
-    elif _has_trailing_space(message):
-        yield Finding("A7", f"messages.{last}", "final assistant content cannot end with trailing whitespace")
 
 
 def is_system_message_allowed(messages: Sequence[Json], index: int) -> bool:

@@ -2,15 +2,15 @@
 
 Rule   keeps                                                              function
 -----  -----------------------------------------------------------------  ----------------
-R1     every call has its output                                          find_broken_pairs, add_missing_outputs
-R2     every output has its call                                          find_broken_pairs, match_outputs
-R3     reasoning has a follower                                           find_lonely_reasoning
+R1     every call has its output                                          add_missing_outputs
+R2     every output has its call                                          match_outputs
+R3     reasoning has a follower                                           regroup
 R4     followers of a reasoning item that goes lose their `id`            regroup
 R5     with `store: false` items are whole: no references, no bare rs_    _fix_id, _fix_reasoning
 R8     item ids fit their type, at most 64 plain characters               _fix_id, _fix_reasoning
 R9     item ids are unique                                                drop_duplicates
 R10    call ids of at most 64 characters                                  _fix_call_id
-R11    the output's type fits the call's                                  find_broken_pairs, match_outputs
+R11    the output's type fits the call's                                  match_outputs
 R13    `phase`, `status` and part boundaries                              (nothing touches them)
 R15    reasoning has a summary (unverified)                               _fix_reasoning
 A11    JSON and UTF-8                                                     ../../validity
@@ -39,15 +39,7 @@ from ebbtide.wire.openai_responses.rules.items import (
     is_from_model,
     kind,
 )
-from ebbtide.wire.openai_responses.rules.pairs import (
-    add_missing_outputs,
-    describe_missing_output,
-    find_broken_pairs,
-    find_lonely_reasoning,
-    match_outputs,
-    missing_follower,
-    regroup,
-)
+from ebbtide.wire.openai_responses.rules.pairs import add_missing_outputs, match_outputs, regroup
 from ebbtide.wire.protocol import Finding
 from ebbtide.wire.validity import (
     SHAPE,
@@ -67,38 +59,30 @@ def check(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str], _bre
 
 
 def find_problems(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]) -> list[Finding]:
-    if findings := find_unencodable_parts(body, "input", since):
-        return findings
-    log = Log()
-    new = [
-        Indexed(index, item)
-        if clean_item(item, index, body.get("store") is not False, log) is not None
-        else Indexed(index, {})
-        for index, item in enumerate(body["input"][since:], since)
-    ]
-    drop_duplicates(new, log)
-    pairing = find_broken_pairs(new, partial(_may_be_on_server, body), call_ids)
-    log += pairing.orphans.values()
-    log += (
-        Finding("R1", f"input.{new[index].index}", describe_missing_output(new[index].message))
-        for index in pairing.unanswered
-    )
-    log += (missing_follower(new[index]) for index in find_lonely_reasoning(new))
-    return log
+    """What the repair would note."""
+    return _repair_body(body, since, call_ids)[1]
 
 
 def repair(
     body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]
 ) -> tuple[Mapping[str, Json], list[Finding]]:
     """Return a valid body, and what was repaired."""
+    repaired, log = _repair_body(body, since, call_ids)
+    refuse_unrepairable(log)
+    return repaired, log
+
+
+def _repair_body(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]) -> tuple[Mapping[str, Json], Log]:
     log = Log(find_unencodable_parts(body, "input", since))
+    if log.is_hopeless:
+        return body, log
     if log:
-        refuse_unrepairable(log)
         body = make_parts_encodable(_drop_broken_reasoning(body, since), "input", since)
     stored = body.get("store") is not False
     fixed = ((index, clean_item(item, index, stored, log)) for index, item in enumerate(body["input"][since:], since))
     items = [Indexed(index, item) for index, item in fixed if item is not None]
-    refuse_unrepairable(log)
+    if log.is_hopeless:
+        return body, log
     items = drop_duplicates(items, log)
     items = match_outputs(items, partial(_may_be_on_server, body), call_ids, log)
     items = regroup(add_missing_outputs(items, log), log)

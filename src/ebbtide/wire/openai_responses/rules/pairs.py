@@ -29,7 +29,7 @@ from ebbtide.wire.validity import Indexed, Log, as_text
 
 
 @dataclass(frozen=True, slots=True)
-class BrokenPairs:
+class _BrokenPairs:
     """What is wrong between calls and outputs, by index."""
 
     orphans: Mapping[int, Finding]
@@ -38,9 +38,9 @@ class BrokenPairs:
     unanswered: Sequence[int]
 
 
-def find_broken_pairs(
+def _find_broken_pairs(
     entries: Sequence[Indexed], may_be_on_server: Callable[[], bool], accepted_ids: AbstractSet[str]
-) -> BrokenPairs:
+) -> _BrokenPairs:
     """R1, R2, R11: an output answers the open call of its id; of two outputs for one call the later one counts.
 
     A call repeated while it is still open is one call: the second waits for no output. `may_be_on_server` tells whether
@@ -80,7 +80,7 @@ def find_broken_pairs(
             else:
                 answers.pop(identity)
                 unanswered.append(call)
-    return BrokenPairs(orphans, expected_types, sorted([*unanswered, *open_calls.values()]))
+    return _BrokenPairs(orphans, expected_types, sorted([*unanswered, *open_calls.values()]))
 
 
 def _unexpected_output(entry: Indexed, identity: str) -> Finding:
@@ -89,7 +89,7 @@ def _unexpected_output(entry: Indexed, identity: str) -> Finding:
     )
 
 
-def describe_missing_output(item: Item) -> str:
+def _describe_missing_output(item: Item) -> str:
     return f"No tool output found for function call {call_id(item)}."
 
 
@@ -97,7 +97,7 @@ def match_outputs(
     entries: list[Indexed], may_be_on_server: Callable[[], bool], accepted_ids: AbstractSet[str], log: Log
 ) -> list[Indexed]:
     """R2, R9, R11: drop outputs without a call and repeated calls; correct the type of an output."""
-    pairing = find_broken_pairs(entries, may_be_on_server, accepted_ids)
+    pairing = _find_broken_pairs(entries, may_be_on_server, accepted_ids)
     matched_entries = []
     for index, entry in enumerate(entries):
         if index in pairing.expected_types:
@@ -114,7 +114,7 @@ def match_outputs(
 def add_missing_outputs(entries: list[Indexed], log: Log) -> list[Indexed]:
     """R1: add a placeholder for each missing output, behind the outputs of the same reply. Drop a call that only a
     screen or a patch could answer, with its reasoning."""
-    unanswered = {entries[index].index for index in find_broken_pairs(entries, lambda: True, frozenset()).unanswered}
+    unanswered = {entries[index].index for index in _find_broken_pairs(entries, lambda: True, frozenset()).unanswered}
     done: list[Indexed] = []
     added: list[Indexed] = []
     for entry in entries:
@@ -128,7 +128,7 @@ def add_missing_outputs(entries: list[Indexed], log: Log) -> list[Indexed]:
         log.note(
             "R1",
             f"input.{entry.index}",
-            describe_missing_output(entry.message),
+            _describe_missing_output(entry.message),
             "stand-in" if output else "call dropped",
         )
         if output:
@@ -169,7 +169,7 @@ def _remove_reasoning_before(entries: list[Indexed]) -> list[Indexed]:
     return entries
 
 
-def find_lonely_reasoning(entries: Sequence[Indexed]) -> list[int]:
+def _find_lonely_reasoning(entries: Sequence[Indexed]) -> list[int]:
     """R3: reasoning with nothing of the model's after it. Several in a row share the follower."""
     indexes = []
     has_follower = False
@@ -181,7 +181,7 @@ def find_lonely_reasoning(entries: Sequence[Indexed]) -> list[int]:
     return sorted(indexes)
 
 
-def missing_follower(entry: Indexed) -> Finding:
+def _missing_follower(entry: Indexed) -> Finding:
     identity = as_text(entry.message.get("id"))
     problem = f"Item '{identity}' of type 'reasoning' was provided without its required following item."
     return Finding("R3", f"input.{entry.index}", problem, "dropped")
@@ -189,8 +189,8 @@ def missing_follower(entry: Indexed) -> Finding:
 
 def regroup(entries: list[Indexed], log: Log) -> list[Indexed]:
     """R3, R4: reasoning that cannot stay goes, and what followed it goes on without the ids that ask for it."""
-    lonely_indexes = find_lonely_reasoning(entries)
-    log += (missing_follower(entries[index]) for index in lonely_indexes)
+    lonely_indexes = _find_lonely_reasoning(entries)
+    log += (_missing_follower(entries[index]) for index in lonely_indexes)
     regroup = []
     is_orphaned = False
     for index, entry in enumerate(entries):
