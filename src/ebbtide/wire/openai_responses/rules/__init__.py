@@ -2,15 +2,15 @@
 
 Rule   keeps                                                              function
 -----  -----------------------------------------------------------------  ----------------
-R1     every call has its output                                          add_missing_outputs
-R2     every output has its call                                          match_outputs
+R1     every call has its output                                          pair_outputs
+R2     every output has its call                                          pair_outputs
 R3     reasoning has a follower                                           regroup
 R4     followers of a reasoning item that goes lose their `id`            regroup
 R5     with `store: false` items are whole: no references, no bare rs_    _fix_id, _fix_reasoning
 R8     item ids fit their type, at most 64 plain characters               _fix_id, _fix_reasoning
 R9     item ids are unique                                                drop_duplicates
 R10    call ids of at most 64 characters                                  _fix_call_id
-R11    the output's type fits the call's                                  match_outputs
+R11    the output's type fits the call's                                  pair_outputs
 R13    `phase`, `status` and part boundaries                              (nothing touches them)
 R15    reasoning has a summary (unverified)                               _fix_reasoning
 A11    JSON and UTF-8                                                     ../../validity
@@ -39,7 +39,7 @@ from ebbtide.wire.openai_responses.rules.items import (
     is_from_model,
     kind,
 )
-from ebbtide.wire.openai_responses.rules.pairs import add_missing_outputs, match_outputs, regroup
+from ebbtide.wire.openai_responses.rules.pairs import pair_outputs, regroup
 from ebbtide.wire.protocol import Finding
 from ebbtide.wire.validity import (
     SHAPE,
@@ -84,8 +84,7 @@ def _repair_body(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str
     if log.is_hopeless:
         return body, log
     items = drop_duplicates(items, log)
-    items = match_outputs(items, partial(_may_be_on_server, body), call_ids, log)
-    items = regroup(add_missing_outputs(items, log), log)
+    items = regroup(pair_outputs(items, partial(_may_be_on_server, body), call_ids, log), log)
     return {**body, "input": [*body["input"][:since], *(entry.message for entry in items)]}, log
 
 

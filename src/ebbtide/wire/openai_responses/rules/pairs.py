@@ -93,11 +93,18 @@ def _describe_missing_output(item: Item) -> str:
     return f"No tool output found for function call {call_id(item)}."
 
 
-def match_outputs(
+def pair_outputs(
     entries: list[Indexed], may_be_on_server: Callable[[], bool], accepted_ids: AbstractSet[str], log: Log
 ) -> list[Indexed]:
-    """R2, R9, R11: drop outputs without a call and repeated calls; correct the type of an output."""
+    """R1, R2, R9, R11: one output of the right type for each call."""
     pairing = _find_broken_pairs(entries, may_be_on_server, accepted_ids)
+    if not pairing.orphans and not pairing.unanswered:
+        return entries
+    return _add_missing_outputs(_match_outputs(entries, pairing, log), log)
+
+
+def _match_outputs(entries: list[Indexed], pairing: _BrokenPairs, log: Log) -> list[Indexed]:
+    """R2, R9, R11: drop outputs without a call and repeated calls; correct the type of an output."""
     matched_entries = []
     for index, entry in enumerate(entries):
         if index in pairing.expected_types:
@@ -111,7 +118,7 @@ def match_outputs(
     return matched_entries
 
 
-def add_missing_outputs(entries: list[Indexed], log: Log) -> list[Indexed]:
+def _add_missing_outputs(entries: list[Indexed], log: Log) -> list[Indexed]:
     """R1: add a placeholder for each missing output, behind the outputs of the same reply. Drop a call that only a
     screen or a patch could answer, with its reasoning."""
     unanswered = {entries[index].index for index in _find_broken_pairs(entries, lambda: True, frozenset()).unanswered}
