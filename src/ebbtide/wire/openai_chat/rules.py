@@ -226,6 +226,10 @@ def _rename_duplicates(message: Message, index: int, log: Log) -> tuple[Message,
 
 def _answer_calls(run: list[tuple[int, Message]], calls: list[tuple[str, str]], log: Log) -> list[Message]:
     """C1, C2: results first, then placeholders for missing ones, then the other messages before the next reply."""
+    answers = [message["tool_call_id"] for _, message in run if role(message) == "tool"]
+    is_in_order = all(role(message) == "tool" for _, message in run[: len(answers)])
+    if is_in_order and len(answers) == len(calls) and {*answers} == {sent for _, sent in calls}:
+        return [message for _, message in run]
     results_by_id: dict[str, list[Message]] = defaultdict(list)
     for _, message in run:
         if role(message) == "tool":
