@@ -6,7 +6,8 @@
 - **A wire** is a `Wire`: one module for each of its facets, which the protocols below describe.
 - **A store** satisfies `Store`, and its sessions satisfy `Log`.
 
-`docs/how-to/write-a-pass.md` shows a whole pass. Names that are not listed here may change without notice.
+`docs/how-to/write-a-pass.md` shows a whole pass, and `docs/how-to/write-a-wire.md` the way to a wire. Names that are not
+listed here may change without notice.
 """
 
 from __future__ import annotations
@@ -30,15 +31,24 @@ from ebbtide.wire.boundary import (
     is_compact_boundary,
     slice_from_last_compact_boundary,
 )
-from ebbtide.wire.protocol import CacheBreakpoints, MessageFormat, ReplyFormat, SideRequests, ValidityRules, Wire
+from ebbtide.wire.client_history import ClientHistory
+from ebbtide.wire.protocol import (
+    CacheBreakpoints,
+    MessageFormat,
+    ReplyFormat,
+    SideRequests,
+    TurnFormat,
+    ValidityRules,
+    Wire,
+)
 
 __all__ = [
-    "Answer", "Budget", "CacheBreakpoints", "Condition", "Edit", "Estimator", "Item", "Log", "LogReader",
-    "MessageFormat", "Offloader", "Pass", "PlanInput", "Policy", "Question", "ReplyFormat", "SideRequests", "Store",
-    "StreamingCounter", "Stub", "Template", "Thresholds", "TokenCounter", "Usage", "ValidityRules", "View", "Wire",
-    "above", "all_of", "any_of", "at_level", "call_arguments", "can_offload", "cold", "covered_range",
-    "create_compact_boundary", "end_of_loop", "file_path", "find_cuts", "find_last_compact_boundary_index",
-    "find_loop_start", "find_turn_starts", "idle_for", "is_compact_boundary", "is_failed_result", "is_protected",
-    "is_read_call", "newest_turns", "original_of", "parse", "rejection_reason", "render",
-    "slice_from_last_compact_boundary", "tool_name", "when",
+    "Answer", "Budget", "CacheBreakpoints", "ClientHistory", "Condition", "Edit", "Estimator", "Item", "Log",
+    "LogReader", "MessageFormat", "Offloader", "Pass", "PlanInput", "Policy", "Question", "ReplyFormat",
+    "SideRequests", "Store", "StreamingCounter", "Stub", "Template", "Thresholds", "TokenCounter", "TurnFormat",
+    "Usage", "ValidityRules", "View", "Wire", "above", "all_of", "any_of", "at_level", "call_arguments",
+    "can_offload", "cold", "covered_range", "create_compact_boundary", "end_of_loop", "file_path", "find_cuts",
+    "find_last_compact_boundary_index", "find_loop_start", "find_turn_starts", "idle_for", "is_compact_boundary",
+    "is_failed_result", "is_protected", "is_read_call", "newest_turns", "original_of", "parse", "rejection_reason",
+    "render", "slice_from_last_compact_boundary", "tool_name", "when",
 ]  # fmt: skip

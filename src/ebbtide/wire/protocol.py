@@ -14,6 +14,7 @@ A new wire is a package `wire/<provider>/` with seven modules:
     history.py    ClientHistory      a recorded client's history, repaired so that it can be replayed
 
 and a `Wire` in `wire/__init__.py`, where `detect` must also learn to recognize its bodies.
+`docs/how-to/write-a-wire.md` says in which order to write them, and which tests then run.
 """
 
 from __future__ import annotations

@@ -6,14 +6,30 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from ebbtide.wire.anthropic.rules import content, pairs, positions, structure
+from ebbtide.wire.anthropic.rules.content import clean_message, find_crowded_images, replace_image
+from ebbtide.wire.anthropic.rules.pairs import (
+    drop_server_tool_halves,
+    find_missing_container,
+    move_results_to_user,
+    pair_calls,
+)
+from ebbtide.wire.anthropic.rules.positions import (
+    find_tool_problems,
+    fix_breakpoints,
+    fix_system_and_tools,
+    fix_thinking,
+)
 from ebbtide.wire.anthropic.rules.structure import (
+    MAX_MESSAGES,
     THINKING,
     BodyFacts,
     are_same_objects,
     enumerate_from,
+    fix_end,
+    fix_structure,
     kind,
     read_facts,
+    start_with_user,
 )
 from ebbtide.wire.validity import (
     Indexed,
@@ -34,39 +50,39 @@ def repair_body(body: Body, since: int, call_ids: AbstractSet[str], breakpoints:
         if log.is_hopeless:
             return body, log
         body = _make_encodable(body, since)
-    body = positions.fix_system_and_tools(body, log)
+    body = fix_system_and_tools(body, log)
     if not since:
-        log += positions.find_tool_problems(body.get("tools"))
-    if len(body["messages"]) > structure.MAX_MESSAGES:
-        log.note("A1", "messages", f"at most {structure.MAX_MESSAGES} messages are allowed")
+        log += find_tool_problems(body.get("tools"))
+    if len(body["messages"]) > MAX_MESSAGES:
+        log.note("A1", "messages", f"at most {MAX_MESSAGES} messages are allowed")
     facts = read_facts(body, since, call_ids)
     entries = [Indexed(index, message) for index, message in enumerate_from(facts.messages, since)]
-    cleaned = [clean for entry in entries if (clean := content.clean_message(entry, facts, log)) is not None]
+    cleaned = [clean for entry in entries if (clean := clean_message(entry, facts, log)) is not None]
     if log.is_hopeless:
         return body, log
     before = list(facts.messages[:since])
-    entries = _fix_until_stable(pairs.move_results_to_user(cleaned, log), before, facts, log)
-    entries = entries if before else structure.start_with_user(entries, log)
-    entries = pairs.pair_calls(entries, before[-1] if before else None, call_ids, log)
+    entries = _fix_until_stable(move_results_to_user(cleaned, log), before, facts, log)
+    entries = entries if before else start_with_user(entries, log)
+    entries = pair_calls(entries, before[-1] if before else None, call_ids, log)
     messages = [*before, *(entry.message for entry in entries)]
     if not messages:
         log.note("A1", "messages", "at least one message is required")
         return body, log
-    messages = structure.fix_end(messages, facts, log)
-    body, messages = positions.fix_thinking(body, messages, replace(facts, messages=messages), log)
-    messages = structure.fix_end(messages, facts, log)  # without its thinking the last message may end in white space
-    for index, finding, old, new in content.find_crowded_images(messages, since):
+    messages = fix_end(messages, facts, log)
+    body, messages = fix_thinking(body, messages, replace(facts, messages=messages), log)
+    messages = fix_end(messages, facts, log)  # without its thinking the last message may end in white space
+    for index, finding, old, new in find_crowded_images(messages, since):
         log.append(finding)
-        messages[index] = content.replace_image(messages[index], old, new)
-    log += pairs.find_missing_container(replace(facts, messages=messages))
-    return positions.fix_breakpoints({**body, "messages": messages}, since, breakpoints, log), log
+        messages[index] = replace_image(messages[index], old, new)
+    log += find_missing_container(replace(facts, messages=messages))
+    return fix_breakpoints({**body, "messages": messages}, since, breakpoints, log), log
 
 
 def _fix_until_stable(entries: list[Indexed], before: list[Json], facts: BodyFacts, log: Log) -> list[Indexed]:
     """Repeat until nothing changes: dropping half a server pair can empty a message, joining can complete a pair."""
     while True:
-        entries = structure.fix_structure(entries, before, facts, log)
-        repaired_entries = pairs.drop_server_tool_halves(entries, before, facts, log)
+        entries = fix_structure(entries, before, facts, log)
+        repaired_entries = drop_server_tool_halves(entries, before, facts, log)
         if are_same_objects(entries, repaired_entries):
             return entries
         entries = repaired_entries
