@@ -6,7 +6,7 @@
 - **A wire** is a `Wire`: one module for each of its facets, which the protocols below describe.
 - **A store** satisfies `Store`, and its sessions satisfy `Log`.
 
-`docs/how-to/write-a-pass.md` shows a whole pass, and `docs/how-to/write-a-wire.md` the way to a wire. Names that are not
+`docs/how-to/write-a-pass.md` shows a whole pass, `docs/how-to/write-a-wire.md` the way to a wire. Names that are not
 listed here may change without notice.
 """
 
