@@ -109,7 +109,7 @@ def load_settings(
     )
     values, origins = _merge(sources)
     settings = Settings(
-        **{"store": str(_data_directory(environ, home, platform)), **values},  # type: ignore[arg-type]
+        **{"store": str(_folders(environ, home, platform)[0]), **values},  # type: ignore[arg-type]
         variables={name: environ[name] for name in (*CLAUDE_CODE_VARIABLES, *SAGE_VARIABLES) if environ.get(name)},
         origins=origins,
     )
@@ -299,12 +299,16 @@ def _read(path: Path) -> Mapping[str, Value] | None:
 # --- places -----------------------------------------------------------------------------------------------------------
 
 
-def _data_directory(environ: Mapping[str, str], home: Path, platform: str) -> Path:
+def _folders(environ: Mapping[str, str], home: Path, platform: str) -> tuple[Path, Path]:
+    """Where sessions are kept, and where settings are."""
     if platform == "darwin":
-        return home / "Library" / "Application Support" / "ebbtide"
+        folder = home / "Library" / "Application Support" / "ebbtide"
+        return folder, folder
+    places = ("XDG_DATA_HOME", ".local/share"), ("XDG_CONFIG_HOME", ".config")
     if platform == "win32":
-        return _base(environ, "LOCALAPPDATA", home / "AppData" / "Local") / "ebbtide"
-    return _base(environ, "XDG_DATA_HOME", home / ".local" / "share") / "ebbtide"
+        places = ("LOCALAPPDATA", "AppData/Local"), ("APPDATA", "AppData/Roaming")
+    data, config = (_base(environ, name, home / default) / "ebbtide" for name, default in places)
+    return data, config
 
 
 def _user_file(environ: Mapping[str, str], home: Path, platform: str) -> Path:
@@ -317,11 +321,7 @@ def _user_file(environ: Mapping[str, str], home: Path, platform: str) -> Path:
 
 
 def _default_file(environ: Mapping[str, str], home: Path, platform: str) -> Path:
-    if platform == "darwin":
-        return _data_directory(environ, home, platform) / "config.toml"
-    if platform == "win32":
-        return _base(environ, "APPDATA", home / "AppData" / "Roaming") / "ebbtide" / "config.toml"
-    return _base(environ, "XDG_CONFIG_HOME", home / ".config") / "ebbtide" / "config.toml"
+    return _folders(environ, home, platform)[1] / "config.toml"
 
 
 def _base(environ: Mapping[str, str], name: str, default: Path) -> Path:

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from ebbtide.fronts.cli.checks import check_extras
+from ebbtide.fronts.cli.doctor import check_extras
 from ebbtide.runtime import Context
 from fronts.cli.terminal import run_program, stored
 

@@ -13,7 +13,7 @@ from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
 from ebbtide.fronts.cli.describe import format_time
-from ebbtide.fronts.cli.parser import INPUT, OUTPUT, READING, Commands, command, resolve_settings
+from ebbtide.fronts.cli.parser import READING, Commands, command, resolve_settings
 from ebbtide.fronts.cli.sources import read_input_or_history, resolve_target
 from ebbtide.window_usage import WindowUsage, draw_window, measure_window
 from ebbtide.wire import WIRES
@@ -28,10 +28,10 @@ def add(commands: Commands) -> None:
         brief="what fills the window: grid and table",
         options=("target", "--example", *READING),
     )
-    parser.group(INPUT).add_argument(
+    parser.group("input").add_argument(
         "--at", type=int, metavar="N", help="the N-th request of a session, from 1; default: the last"
     )
-    parser.group(OUTPUT).add_argument("--ascii", action="store_true", help="draw with # x . instead of symbols")
+    parser.group("output").add_argument("--ascii", action="store_true", help="draw with # x . instead of symbols")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit, Item
 from ebbtide.display import make_visible, one_line, token_count
 from ebbtide.fronts.cli.describe import describe_edit, describe_item
-from ebbtide.fronts.cli.parser import FITTING, OUTPUT, READING, Commands, command
+from ebbtide.fronts.cli.parser import FITTING, READING, Commands, command
 from ebbtide.fronts.cli.sources import load_histories
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
         options=("target", "--example", *READING, "--project"),
     )
     parser.add_argument("--edit", metavar="EDIT", help="only this batch or edit; the start of an edit's id is enough")
-    parser.group(OUTPUT).add_argument("--full", action="store_true", help="do not cut long diffs")
+    parser.group("output").add_argument("--full", action="store_true", help="do not cut long diffs")
 
 
 def run(args: argparse.Namespace) -> int:

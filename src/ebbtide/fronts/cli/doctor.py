@@ -1,23 +1,90 @@
-"""`ebb doctor`: check the installation, and say what to do about each problem."""
+"""`ebb doctor`: check the installation, and say what to do about each problem.
+
+There is one function for each area. They write, send and repair nothing, and never show a key.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
+import shutil
+import sqlite3
+import stat
+import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, distribution, requires, version
+from pathlib import Path
+from typing import Literal
 
+import ebbtide
 from ebbtide import screen
 from ebbtide.argparse_errors import close_matches
-from ebbtide.config import Settings, inspect_sources, load_access, load_settings, process_environment
+from ebbtide.config import (
+    Access,
+    ConfigSource,
+    Settings,
+    inspect_sources,
+    load_access,
+    load_settings,
+    process_environment,
+)
 from ebbtide.config_keys import VARIABLES
 from ebbtide.core.errors import BadConfig
-from ebbtide.display import one_line
-from ebbtide.fronts.cli import checks
-from ebbtide.fronts.cli.checks import Check
-from ebbtide.fronts.cli.parser import CODES, INPUT, Commands, command
+from ebbtide.core.text.preview import pluralize
+from ebbtide.display import format_age, format_bytes, one_line
+from ebbtide.fronts.cli.parser import CODES, Commands, command
+from ebbtide.prices import find_rates
+from ebbtide.store import open_store
+from ebbtide.store.directory.file_names import INDEX_NAME
+from ebbtide.store.search.tables import INDEX_VERSION
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+State = Literal["ok", "warn", "fail"]
+_OLD_TABLE = 90 * 86_400.0
+"""Seconds after which the price table may lack a new model."""
+_LOW_DISK = 1 << 30
+"""Free bytes: a long session takes some hundred MB."""
+_LOCK_SECONDS = 0.3
+"""A commit takes milliseconds: a lock still held after this long is stuck."""
+_LISTED = 5
+_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<extras>[^\]]*)\])?[^;>=]*(?:>=(?P<version>[0-9.]+))?")
+_EXTRA = re.compile(r"extra\s*==\s*['\"](?P<extra>[^'\"]+)['\"]")
+_COMMANDS = {
+    "chat": "ebb chat",
+    "mcp": "ebb mcp",
+    "proxy": "ebb proxy, ebb run",
+    "replay": "ebb replay",
+    "ui": "ebb ui",
+}
+"""Extras that a command cannot run without."""
+_ADDITIONS = {
+    "embeddings": "ebb recall --meaning",
+    "otel": "ebb proxy --otel",
+    "ray": "ebb replay --ray",
+    "tiktoken": "exact counts for OpenAI's models",
+}
+"""Extras that only add something."""
+
 
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    area: str
+    name: str
+    state: State
+    told: str
+    next: str = ""
+    """What to do about it."""
 
 
 def add(commands: Commands) -> None:
@@ -29,7 +96,7 @@ def add(commands: Commands) -> None:
         codes=CODES.replace("an error", "a check fails, or an error"),
         options=("--store", "--json"),
     )
-    parser.group(INPUT).add_argument(
+    parser.group("input").add_argument(
         "--model", metavar="M", default="", help="also check this model's price and window"
     )
 
@@ -55,11 +122,11 @@ def run(args: argparse.Namespace) -> int:
 def _run_checks(args: argparse.Namespace) -> Iterator[Check]:
     now = time.time()
     settings = _settings(args.store)
-    yield from checks.check_install()
-    yield from checks.check_extras()
-    yield from checks.check_configuration(inspect_sources(), _unknown_variables())
+    yield from check_install()
+    yield from check_extras()
+    yield from check_configuration(inspect_sources(), _unknown_variables())
     try:
-        yield from checks.check_keys(load_access())
+        yield from check_keys(load_access())
     except BadConfig as error:
         advice = "unset EBB_CONFIG, or set it to a file"
         yield Check("keys", "keys", "fail", str(error), advice)
@@ -67,9 +134,9 @@ def _run_checks(args: argparse.Namespace) -> Iterator[Check]:
         problem = "not checked: its directory depends on the settings above"
         yield Check("store", "path", "warn", problem, "correct them first")
     else:
-        yield from checks.check_store(settings.store, now)
-        yield from checks.check_search_index(settings.store)
-    yield from checks.check_prices(settings, args.model, now)
+        yield from check_store(settings.store, now)
+        yield from check_search_index(settings.store)
+    yield from check_prices(settings, args.model, now)
 
 
 def _settings(store: str | None) -> Settings | None:
@@ -103,3 +170,252 @@ def _print(results: list[Check]) -> None:
         print(f"{failures} failed, {warnings} to look at")
     else:
         print(f"no problems found; {warnings} to look at" if warnings else "no problems found")
+
+
+def check_install() -> Iterator[Check]:
+    yield Check("install", "ebbtide", "ok", f"{ebbtide.__version__} in {Path(ebbtide.__file__).parent}")
+    if shutil.which("ebb") is None:
+        folder = Path(sys.executable).parent
+        yield Check("install", "ebb", "warn", "not on your PATH", f"add {folder} to PATH, or activate the environment")
+    yield Check("install", "python", "ok", f"{sys.version.split()[0]}, {sys.executable}")
+
+
+def check_extras(package: str = "ebbtide") -> Iterator[Check]:
+    """Warn of a command that lacks its extra. Without installed metadata there is nothing to check."""
+    needed = _requirements_by_extra(package)
+    for extra, name in _COMMANDS.items():
+        if extra not in needed:
+            continue
+        if missing := _missing(extra, needed):
+            yield Check("commands", name, "warn", f"needs {', '.join(missing)}", f"pip install 'ebbtide[{extra}]'")
+        else:
+            yield Check("commands", name, "ok", "ready")
+    absent = [extra for extra in _ADDITIONS if extra in needed and _missing(extra, needed)]
+    if absent:
+        names = ", ".join(f"{extra} ({_ADDITIONS[extra]})" for extra in absent)
+        yield Check(
+            "commands",
+            "more",
+            "ok",
+            f"not installed: {names}",
+            f"to add them: pip install 'ebbtide[{','.join(absent)}]'",
+        )
+
+
+def _requirements_by_extra(package: str) -> dict[str, list[str]]:
+    try:
+        requirements = requires(package) or []
+    except PackageNotFoundError:
+        return {}
+    needed: dict[str, list[str]] = {}
+    for requirement in requirements:
+        if match := _EXTRA.search(requirement):
+            needed.setdefault(match["extra"], []).append(requirement)
+    return needed
+
+
+def _missing(extra: str, needed: dict[str, list[str]]) -> list[str]:
+    missing: list[str] = []
+    for requirement in needed.get(extra, ()):
+        match = _REQUIREMENT.match(requirement)
+        if match is None:
+            continue
+        if match["extras"]:
+            # An extra that consists of others.
+            missing += [package for other in match["extras"].split(",") for package in _missing(other.strip(), needed)]
+        elif not _is_installed(match["name"], match["version"] or ""):
+            missing.append(requirement.partition(";")[0].strip())
+    return missing
+
+
+def _is_installed(package: str, min_version: str) -> bool:
+    try:
+        return _version_numbers(version(package)) >= _version_numbers(min_version)
+    except PackageNotFoundError:
+        return False
+
+
+def _version_numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text.partition("+")[0])[:3])
+
+
+def check_keys(access: Access) -> Iterator[Check]:
+    keys = {"ANTHROPIC_API_KEY": access.anthropic_key, "OPENAI_API_KEY": access.openai_key}
+    if any(keys.values()):
+        yield Check("keys", "keys", "ok", f"set: {', '.join(name for name, value in keys.items() if value)}")
+    else:
+        problem = "neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set; only 'ebb chat' needs one"
+        yield Check("keys", "keys", "warn", problem, "set one, or try 'ebb chat --local'")
+    addresses = {"ANTHROPIC_BASE_URL": access.anthropic_url, "OPENAI_BASE_URL": access.openai_url}
+    if any(addresses.values()):
+        names = ", ".join(name for name, value in addresses.items() if value)
+        yield Check("keys", "addresses", "ok", f"requests are sent to the address in {names}")
+
+
+def check_configuration(sources: tuple[ConfigSource, ...], unknown: dict[str, str]) -> Iterator[Check]:
+    """`unknown` are EBB_ variables that Ebbtide does not know, each with the one that was probably meant."""
+    for source in sources:
+        if source.problem:
+            yield Check("settings", source.name, "fail", source.problem, "correct it, or remove the line")
+        elif source.keys:
+            yield Check("settings", "found", "ok", f"{source.name} sets {', '.join(source.keys)}")
+    if not any(source.keys or source.problem for source in sources):
+        yield Check("settings", "found", "ok", "none: all settings have their defaults")
+    for name, meant in unknown.items():
+        advice = f"did you mean {meant}?" if meant else "unset it, or see docs/reference/configuration.md"
+        yield Check("settings", name, "warn", "is not a setting of Ebbtide", advice)
+
+
+def check_store(store: str, now: float) -> Iterator[Check]:
+    """Look at the store's directory: names, sizes, modes and last bytes. Open nothing for writing."""
+    root = Path(store).expanduser()
+    if problem := _store_problem(store, root):
+        yield Check("store", "path", "fail", *problem)
+        return
+    if not root.exists():
+        yield Check("store", "path", "ok", f"{root}: does not exist yet; the first session creates it")
+        return
+    entries = list(_walk(root))
+    # Sessions and their locks lie in the folders of projects.
+    files = [(path, status) for path, status in entries if path.parent.parent == root / "projects"]
+    logs = [(path, status) for path, status in files if path.suffix == ".jsonl"]
+    size = sum(status.st_size for _, status in entries if stat.S_ISREG(status.st_mode))
+    newest = max((status.st_mtime for _, status in logs), default=0.0)
+    age = f", the newest {_ago(now - newest)}" if newest else ""
+    yield Check("store", "path", "ok", f"{root}: {pluralize(len(logs), 'session')}, {format_bytes(size)}{age}")
+    if readable := sum(bool(status.st_mode & 0o077) for _, status in entries):
+        access = f"{readable} of its files and folders can be read by other users"
+        yield Check("store", "modes", "warn", access, f"chmod -R go-rwx {root}")
+    else:
+        yield Check("store", "modes", "ok", "private to you")
+    if torn := [path for path, status in logs if status.st_size and not _ends_with_newline(path)]:
+        advice = "nothing to do: the next write moves the rest aside; 'ebb verify' says more"
+        yield Check("store", "tails", "warn", f"{_names(torn)}: the last line was cut off", advice)
+    if stuck := _stuck_locks([path for path, _ in files if path.suffix == ".lock"]):
+        advice = "find the process that hangs: lsof shows which has the .lock file open"
+        yield Check("store", "locks", "warn", f"{_names(stuck)}: locked for longer than a write takes", advice)
+    if (free := shutil.disk_usage(root).free) < _LOW_DISK:
+        yield Check("store", "disk", "warn", f"only {format_bytes(free)} free", "ebb gc --older-than 30d --dry-run")
+
+
+def _store_problem(store: str, root: Path) -> tuple[str, str] | None:
+    """What makes the store unusable, and what to do about it."""
+    try:
+        open_store(store)
+    except BadConfig as error:
+        return str(error), "give a directory with --store or EBB_HOME"
+    if root.exists():
+        if os.access(root, os.R_OK | os.W_OK | os.X_OK):
+            return None
+        return f"{root} cannot be written to", f"chmod u+rwx {root}, or choose another directory with EBB_HOME"
+    parent = next((folder for folder in root.parents if folder.exists()), Path("/"))
+    if os.access(parent, os.W_OK | os.X_OK):
+        return None
+    return f"{root} does not exist, and {parent} cannot be written to", "choose another directory with EBB_HOME"
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield everything in a folder and the folder itself, without links."""
+    for path in (Path(folder) / name for folder, _, files in os.walk(root) for name in ("", *files)):
+        with suppress(OSError):  # deleted meanwhile
+            status = path.lstat()
+            if not stat.S_ISLNK(status.st_mode):
+                yield path, status
+
+
+def _ends_with_newline(log: Path) -> bool:
+    with suppress(OSError), log.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+    return True
+
+
+def _stuck_locks(locks: list[Path]) -> list[Path]:
+    locked = [path for path in locks if _is_locked(path)]
+    if locked:
+        time.sleep(_LOCK_SECONDS)
+    return [path for path in locked if _is_locked(path)]
+
+
+def _is_locked(lock: Path) -> bool:
+    if fcntl is None:
+        return False
+    with suppress(FileNotFoundError, PermissionError), lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def _names(paths: Iterable[Path]) -> str:
+    names = [path.stem for path in paths]
+    others = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+    return ", ".join([*names[:_LISTED], *others])
+
+
+def check_prices(settings: Settings | None, model: str, now: float) -> Iterator[Check]:
+    try:
+        rates = find_rates(model) if model else None
+        age = now - _installed_at("genai-prices")
+        table = f"genai-prices {version('genai-prices')}, installed {_ago(age)}"
+    except (BadConfig, PackageNotFoundError):
+        advice = "for dollars: pip install 'ebbtide[replay]'"
+        yield Check("prices", "table", "warn", "no price table: savings are shown in tokens", advice)
+        return
+    if age > _OLD_TABLE:
+        yield Check("prices", "table", "warn", table, "pip install -U genai-prices")
+    else:
+        yield Check("prices", "table", "ok", table)
+    if not model:
+        return
+    if rates is None:
+        yield Check(
+            "prices", model, "warn", "the table knows neither it nor its family", "give a price, such as --price 3"
+        )
+    else:
+        price = f"${rates.input:g} in, ${rates.output:g} out per million tokens; row {rates.basis}"
+        yield Check("prices", model, "ok", price)
+    if settings is not None:
+        yield Check("prices", "window", "ok", f"{settings.window_for(model):,} tokens for {model}")
+
+
+def check_search_index(store: str) -> Iterator[Check]:
+    path = Path(store).expanduser() / INDEX_NAME
+    rebuild = "delete it: the next search builds it again"
+    try:
+        with closing(sqlite3.connect(":memory:")) as db:
+            db.execute("CREATE VIRTUAL TABLE probe USING fts5(body, tokenize='trigram')")
+    except sqlite3.Error as error:
+        problem = f"this Python's SQLite {sqlite3.sqlite_version} cannot search text: {error}"
+        yield Check("recall", "sqlite", "fail", problem, "use a Python with SQLite 3.34 or newer")
+        return
+    if not os.path.isfile(path):
+        yield Check("recall", "index", "ok", "does not exist yet; the first search creates it")
+        return
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
+            (index_version,) = db.execute("PRAGMA user_version").fetchone()
+            (integrity,) = db.execute("PRAGMA quick_check(1)").fetchone()
+            (sessions,) = db.execute("SELECT count(*) FROM session").fetchone()
+    except sqlite3.Error as error:
+        yield Check("recall", "index", "warn", f"{path}: {error}", rebuild)
+        return
+    if integrity != "ok":
+        yield Check("recall", "index", "warn", f"{path}: {integrity}", rebuild)
+        return
+    outdated = "" if index_version == INDEX_VERSION else ", of another release: the next search builds it again"
+    yield Check(
+        "recall", "index", "ok", f"{pluralize(sessions, 'session')}, {format_bytes(path.stat().st_size)}{outdated}"
+    )
+
+
+def _ago(seconds: float) -> str:
+    return f"{format_age(seconds)} ago" if seconds >= 60 else "just now"
+
+
+def _installed_at(package: str) -> float:
+    """When the package was installed: its table is not newer."""
+    files = distribution(package).files or []
+    record = next((file for file in files if file.name == "RECORD"), None)
+    return Path(str(record.locate())).stat().st_mtime if record else time.time()

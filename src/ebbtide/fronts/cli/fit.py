@@ -18,16 +18,7 @@ from ebbtide.core.view import View
 from ebbtide.display import make_visible
 from ebbtide.fronts.cli.describe import describe_report
 from ebbtide.fronts.cli.explain import print_steps
-from ebbtide.fronts.cli.parser import (
-    ENGINE,
-    FITTING,
-    OUTPUT,
-    READING,
-    STORE,
-    Commands,
-    command,
-    resolve_settings,
-)
+from ebbtide.fronts.cli.parser import FITTING, READING, Commands, command, resolve_settings
 from ebbtide.fronts.cli.sources import STDIN, InputFile, read_input, resolve_target
 from ebbtide.policy import default
 from ebbtide.runtime import Context, Ready, Report, fit
@@ -44,10 +35,10 @@ def add(commands: Commands) -> None:
         commands, "fit", run, brief="make a request fit the window", codes=FITTING, options=("--example", *READING)
     )
     parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="default: stdin, also written -")
-    parser.group(ENGINE).add_argument(
+    parser.group("engine").add_argument(
         "--model", default="", metavar="M", help="the model whose window and prices to use; default: the request's"
     )
-    output, store = parser.group(OUTPUT), parser.group(STORE)
+    output, store = parser.group("output"), parser.group("store")
     output.add_argument("--explain", action="store_true", help="say on stderr what was done; with --json as JSON")
     store.add_argument("--session", type=_session_name, metavar="ID", help="store the edits under this name")
     store.add_argument("--project", default="", metavar="PATH", help="the project that the session belongs to")

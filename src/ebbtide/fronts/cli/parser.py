@@ -26,8 +26,6 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 MAX_BYTES = 256 * 1024**2
 """Larger than any request that a provider accepts, and small enough to read into memory."""
-INPUT, ENGINE, STORE, OUTPUT = "input", "engine", "store", "output"
-"""Titles of the groups of options."""
 _AMOUNT = re.compile(r"(\d+(?:[._]\d+)*)\s*([a-z]*)", re.IGNORECASE)
 _BYTES = {"": 1, "b": 1, "k": 1024, "kb": 1024, "m": 1024**2, "mb": 1024**2, "g": 1024**3, "gb": 1024**3}
 _SECONDS = {"": 86_400, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -142,7 +140,7 @@ SHARED: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "target": {"nargs": "?", "default": NEWEST, "metavar": "FILE|SESSION", "help": "default: the newest session"},
         "session": {"nargs": "?", "default": NEWEST, "metavar": "SESSION", "help": "default: the newest session"},
     },
-    INPUT: {
+    "input": {
         "--example": {"action": "store_true", "help": "use the session that comes with Ebbtide"},
         "--claude": {
             "action": "store_true",
@@ -156,7 +154,7 @@ SHARED: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "help": "refuse larger input; default 256M",
         },
     },
-    ENGINE: {
+    "engine": {
         "--price": {
             "type": _parse_price,
             "metavar": "USD|MODEL",
@@ -165,11 +163,11 @@ SHARED: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "--window": {"metavar": "TOKENS", "help": "such as 200k; default: the model's window"},
         "--policy": {"metavar": "NAME", "help": f"one of {', '.join(PRESETS)}"},
     },
-    STORE: {
+    "store": {
         "--store": {"metavar": "DIR", "help": "where sessions are kept; default: EBB_HOME, else your data folder"},
         "--project": {"metavar": "PATH", "help": "the project, if several have a session of that name"},
     },
-    OUTPUT: {"--json": {"action": "store_true", "help": "print JSON instead of a table"}},
+    "output": {"--json": {"action": "store_true", "help": "print JSON instead of a table"}},
 }
 """Arguments that several commands share, by the title of their group."""
 READING = ("--claude", "--wire", "--max-bytes", "--window", "--policy", "--store", "--json")

@@ -16,7 +16,7 @@ from ebbtide.display import one_line, short_number, token_count
 from ebbtide.fronts.cli.describe import format_time
 from ebbtide.fronts.cli.explain import describe_savings
 from ebbtide.fronts.cli.html_report import build_page
-from ebbtide.fronts.cli.parser import FITTING, OUTPUT, READING, Commands, command
+from ebbtide.fronts.cli.parser import FITTING, READING, Commands, command
 from ebbtide.fronts.cli.sources import load_histories
 from ebbtide.fronts.cli.statement import Statement, build_statement, mask, usage_of
 from ebbtide.money import edit_as_dict, format_tokens, format_usd, savings_as_dict
@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
         codes=FITTING,
         options=("target", "--example", "--price", *READING, "--project"),
     )
-    output = parser.group(OUTPUT)
+    output = parser.group("output")
     output.add_argument("--html", metavar="FILE", help="write one page with plots; it loads nothing and runs no script")
     output.add_argument("--calls", action="store_true", help="show every call: expected, billed, difference")
     output.add_argument("--csv", nargs="?", const="calls", choices=("calls", "edits"), help="print CSV; default: calls")

@@ -12,7 +12,7 @@ from ebbtide.config import claude_directory
 from ebbtide.display import format_age, format_bytes, one_line, short_number
 from ebbtide.formats.claude_folder import ClaudeSession, list_claude_sessions
 from ebbtide.fronts.cli.describe import format_time, path_end
-from ebbtide.fronts.cli.parser import INPUT, OUTPUT, Commands, command, resolve_settings
+from ebbtide.fronts.cli.parser import Commands, command, resolve_settings
 from ebbtide.store import SessionInfo, open_store
 
 _ID, _PROJECT, _TITLE = 36, 32, 48
@@ -30,9 +30,11 @@ def add(commands: Commands) -> None:
         brief="list the stored sessions, or those of Claude Code",
         options=("--store", "--json"),
     )
-    parser.group(INPUT).add_argument("--claude", action="store_true", help="list Claude Code's instead of the store's")
-    parser.group(INPUT).add_argument("--project", metavar="PATH", help="only those of this project")
-    parser.group(OUTPUT).add_argument(
+    parser.group("input").add_argument(
+        "--claude", action="store_true", help="list Claude Code's instead of the store's"
+    )
+    parser.group("input").add_argument("--project", metavar="PATH", help="only those of this project")
+    parser.group("output").add_argument(
         "--limit", type=int, default=_ROWS, metavar="N", help=f"with --claude: at most N; 0 for all; default {_ROWS}"
     )
 

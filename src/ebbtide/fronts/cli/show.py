@@ -14,7 +14,7 @@ from ebbtide.core.types import Item
 from ebbtide.core.view import View
 from ebbtide.display import make_visible, one_line, token_count
 from ebbtide.fronts.cli.describe import describe_item
-from ebbtide.fronts.cli.parser import FITTING, OUTPUT, READING, Commands, command
+from ebbtide.fronts.cli.parser import FITTING, READING, Commands, command
 from ebbtide.fronts.cli.sources import find_session, load_histories
 
 _MAX_LINES = 12  # per item, so that long output does not bury the messages between
@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--at", type=int, metavar="N", help="as it was sent with the N-th request; default: as it is now"
     )
-    parser.group(OUTPUT).add_argument("--full", action="store_true", help="do not cut long items")
+    parser.group("output").add_argument("--full", action="store_true", help="do not cut long items")
 
 
 def run(args: argparse.Namespace) -> int:

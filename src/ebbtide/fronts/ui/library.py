@@ -24,7 +24,7 @@ from ebbtide.fronts.ui.trace import Tracer
 from ebbtide.policy import PRESETS, Policy, preset
 from ebbtide.recall.handles import read_since
 from ebbtide.recall.search import RecallSearch
-from ebbtide.store import LogReader, Position, SessionInfo, Store
+from ebbtide.store import Position, SessionInfo, Store
 from ebbtide.wire import WIRES
 
 T = TypeVar("T")
@@ -70,7 +70,6 @@ class OpenSession:
 
     row: SessionRow
     history: History
-    log: LogReader
     setting: Setting
     recall: RecallSearch
     recording: Recording | None = None
@@ -102,7 +101,7 @@ class OpenSession:
 
     def read_appended(self) -> bool:
         """Read what was appended to the log. Return False if it is no longer the same log."""
-        reading = read_since(self.log, self.position)
+        reading = read_since(self.recall.log, self.position)
         if reading is None:
             return False
         if reading.records:
@@ -212,7 +211,6 @@ class Library:
         return OpenSession(
             row=row,
             history=history,
-            log=log,
             setting=setting,
             recall=RecallSearch(log=log, store=self.store, project=info.project),
             position=reading.position,
@@ -229,7 +227,6 @@ class Library:
         return OpenSession(
             row=row,
             history=history,
-            log=log,
             setting=setting,
             recall=RecallSearch(log=log),
             recording=recording,
