@@ -55,11 +55,11 @@ def _claude(file: Path, proxy: str, home: Path) -> ProgramRun:
 def _codex(file: Path, proxy: str, home: Path) -> ProgramRun:
     place = home / ".codex"
     place.mkdir(parents=True)
-    told = (
+    config = (
         'model = "gpt-5-codex"\nmodel_provider = "here"\n'
         f'[model_providers.here]\nname = "here"\nbase_url = "{proxy}/v1"\nenv_key = "HERE_KEY"\nwire_api = "responses"\n'
     )
-    (place / "config.toml").write_text(told, encoding="utf-8")
+    (place / "config.toml").write_text(config, encoding="utf-8")
     command = [str(file), "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", PROMPT]
     return ProgramRun(command=command, environ={"HERE_KEY": "sk-made-up"})
 
@@ -73,8 +73,8 @@ def _opencode(file: Path, proxy: str, home: Path) -> ProgramRun:
         "models": {"small": {"name": "small", "tool_call": True, "limit": limits}},
     }
     still = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
-    told = {"provider": {"here": provider}, "autoupdate": False, "share": "disabled", "permission": {"bash": "allow"}}
-    environ = {"OPENCODE_CONFIG_CONTENT": json.dumps(told), "OPENCODE_DISABLE_MODELS_FETCH": "1", **still}
+    config = {"provider": {"here": provider}, "autoupdate": False, "share": "disabled", "permission": {"bash": "allow"}}
+    environ = {"OPENCODE_CONFIG_CONTENT": json.dumps(config), "OPENCODE_DISABLE_MODELS_FETCH": "1", **still}
     return ProgramRun(command=[str(file), "run", "-m", "here/small", PROMPT], environ=environ)
 
 
@@ -88,8 +88,8 @@ def read_part(name: str) -> str:
 def _llm(file: Path, proxy: str, home: Path) -> ProgramRun:
     place = home / "llm"
     place.mkdir()
-    told = f"- model_id: small\n  model_name: small\n  api_base: {proxy}/v1\n  supports_tools: true\n"
-    (place / "extra-openai-models.yaml").write_text(told, encoding="utf-8")
+    config = f"- model_id: small\n  model_name: small\n  api_base: {proxy}/v1\n  supports_tools: true\n"
+    (place / "extra-openai-models.yaml").write_text(config, encoding="utf-8")
     command = [str(file), "-m", "small", "--functions", _FUNCTION, "--chain-limit", "0", "--key", "sk-made-up", PROMPT]
     return ProgramRun(command=command, environ={"LLM_USER_PATH": str(place)})
 
@@ -108,16 +108,16 @@ def environment(home: Path, more: Mapping[str, str]) -> dict[str, str]:
     return {**plain, "NO_COLOR": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", **more}
 
 
-def ran(started: ProgramRun, work: Path, home: Path) -> tuple[int, str, str]:
-    """Exit code, what it said and what it complained about. Its children end with it."""
+def run_program(started: ProgramRun, work: Path, home: Path) -> tuple[int, str, str]:
+    """Return exit code, stdout and stderr. Its children end with it."""
     process = subprocess.Popen(
         started.command, cwd=work, env=environment(home, started.environ), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
     )  # fmt: skip
     try:
-        told, complaints = process.communicate(timeout=PATIENCE)
+        output, complaints = process.communicate(timeout=PATIENCE)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-    return process.returncode, told, complaints
+    return process.returncode, output, complaints

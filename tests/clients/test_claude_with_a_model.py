@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from clients.programs import CLAUDE, ProgramRun, ran
+from clients.programs import CLAUDE, ProgramRun, run_program
 from local_model.model_server import served
 
 pytestmark = pytest.mark.timeout(1800)
@@ -25,7 +25,7 @@ LINES = 900
 """Of a paste: with the client's own 11,000 tokens it fits, two of them do not."""
 
 
-def pasted(day: int) -> str:
+def paste_of_day(day: int) -> str:
     rows = (f"{day}-{n} the gauge of station {n * 31 % 97} reads {n * day} mm" for n in range(LINES))
     return "Here is a day of the log.\n" + "\n".join(rows) + "\nSay what you think of it."
 
@@ -40,7 +40,7 @@ def model(client_file):
 
 @pytest.fixture
 def say(client_file, model, tmp_path):
-    """Exit code, what the client tells as JSON, and what is told beside it."""
+    """Returns exit code, the client's JSON output, and stderr."""
     work, home = tmp_path / "work", tmp_path / "home"
     work.mkdir()
     home.mkdir()
@@ -49,12 +49,12 @@ def say(client_file, model, tmp_path):
     run = [sys.executable, "-m", "ebbtide.fronts.cli.main", "run", "--window", str(WINDOW)]
     run += ["--store", str(tmp_path / "store"), "--"]
 
-    def said(text: str, *more: str, behind: list[str] = run) -> tuple[int, dict, str]:
+    def send(text: str, *more: str, behind: list[str] = run) -> tuple[int, dict, str]:
         command = [*behind, *claude, *more, "-p", text]
-        code, told, beside = ran(ProgramRun(command=command, environ=environ), work, home)
-        return code, json.loads(told), beside
+        code, output, stderr = run_program(ProgramRun(command=command, environ=environ), work, home)
+        return code, json.loads(output), stderr
 
-    return said
+    return send
 
 
 def read(usage: dict) -> int:
@@ -63,18 +63,20 @@ def read(usage: dict) -> int:
 
 
 def test_claude_code_continues_when_its_model_refuses_and_reads_the_models_cache(say, record_testsuite_property):
-    code, refused, _ = say(pasted(1) + pasted(2), behind=[])
+    code, refused, _ = say(paste_of_day(1) + paste_of_day(2), behind=[])
     assert (code, refused["is_error"]) == (1, True)
     assert "exceeds the available context size" in refused["result"]
 
-    turns = [say("Say hello."), say(pasted(1), "--continue"), say(pasted(2), "--continue")]
+    turns = [say("Say hello."), say(paste_of_day(1), "--continue"), say(paste_of_day(2), "--continue")]
 
     record_testsuite_property(
-        "figures of Claude Code", [(told["usage"], beside) for _, told, beside in turns]
+        "figures of Claude Code", [(output["usage"], stderr) for _, output, stderr in turns]
     )  # shown by --junitxml
-    assert [(code, told["is_error"], told["stop_reason"]) for code, told, _ in turns] == [(0, False, "end_turn")] * 3
-    assert [beside for _, _, beside in turns if "refused" in beside or "taken out" not in beside] == []
-    usages = [told["usage"] for _, told, _ in turns]
+    assert [(code, output["is_error"], output["stop_reason"]) for code, output, _ in turns] == [
+        (0, False, "end_turn")
+    ] * 3
+    assert [stderr for _, _, stderr in turns if "refused" in stderr or "removed" not in stderr] == []
+    usages = [output["usage"] for _, output, _ in turns]
     assert [usage for usage in usages if not 10_000 < read(usage) < WINDOW] == []
     for before, usage in itertools.pairwise(usages):
         # Each turn is a proxy of its own: what was edited comes from the store as it went out.

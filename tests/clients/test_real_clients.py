@@ -11,7 +11,7 @@ import json
 import pytest
 
 from clients.guided_provider import DONE, Walk, file_name, marker, sent, text, tokens_of
-from clients.programs import PROGRAMS, ran
+from clients.programs import PROGRAMS, run_program
 from fronts.proxy.proxy_runner import get, proxied
 from upstream.server import Upstream
 
@@ -45,11 +45,11 @@ def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(
         Upstream(walk, window=program.window) as upstream,
         proxied(upstream.url, store=tmp_path / "store", window=program.window) as running,
     ):
-        code, told, complaints = ran(program.start(file, running.url, home), work, home)
+        code, output, complaints = run_program(program.start(file, running.url, home), work, home)
         running.settle()
         summary = get(running.port, "/ebb/summary")[1]
 
-    assert (code, DONE in told) == (0, True), f"{told[-2000:]}\n{complaints[-2000:]}"
+    assert (code, DONE in output) == (0, True), f"{output[-2000:]}\n{complaints[-2000:]}"
     assert [one.refused for one in upstream.requests if one.refused] == []
     lane = walk.lane(upstream)
     assert len(lane) == PARTS + 1, "one request for each call, and the last answer"

@@ -11,7 +11,7 @@ from upstream.check import refusals
 
 
 class Log:
-    """Writes rows the way the client does, each under the one before unless told otherwise."""
+    """Writes rows the way the client does, each as a child of the previous one by default."""
 
     def __init__(self, path):
         self.path, self.rows, self.tip = path / "log.jsonl", [], None
@@ -315,9 +315,9 @@ def test_a_repeated_row_of_a_resumed_session_is_sent_once(log):
 
 
 def test_our_own_log_is_read_like_a_session_file_of_claude_code(tmp_path):
-    said = [("user", "one"), ("assistant", [{"type": "text", "text": "1"}]), ("user", "two"), ("assistant", "2")]
+    messages = [("user", "one"), ("assistant", [{"type": "text", "text": "1"}]), ("user", "two"), ("assistant", "2")]
     rows, parent = [{"type": "ebb", "store": "session", "sessionId": "s1"}], None
-    for at, (role, content) in enumerate(said):
+    for at, (role, content) in enumerate(messages):
         rows.append(message_record({"role": role, "content": content}, session="s1", parent=parent, at=at))
         parent = rows[-1]["uuid"]
         rows.append({"type": "ebb", "kind": "turn"})

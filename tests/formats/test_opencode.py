@@ -14,8 +14,8 @@ TOKENS = {"input": 10, "output": 5, "reasoning": 2, "cache": {"read": 7, "write"
 
 def message(role, *parts, at=0, **fields):
     kept = [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
-    told = {"tokens": TOKENS, "modelID": "claude-x"} if role == "assistant" else {}
-    return {"info": {"role": role, "time": {"created": at}, **told, **fields}, "parts": kept}
+    details = {"tokens": TOKENS, "modelID": "claude-x"} if role == "assistant" else {}
+    return {"info": {"role": role, "time": {"created": at}, **details, **fields}, "parts": kept}
 
 
 def tool(call, output="done", status="completed", **time):
@@ -24,7 +24,7 @@ def tool(call, output="done", status="completed", **time):
 
 
 @pytest.fixture
-def exported(tmp_path):
+def load_export(tmp_path):
     def put(*messages):
         file = tmp_path / "export.json"
         file.write_text(json.dumps({"info": {"id": "ses_1"}, "messages": list(messages)}, indent=2))
@@ -33,25 +33,27 @@ def exported(tmp_path):
     return put
 
 
-def stored(root, *messages, session="ses_1"):
+def write_store(root, *messages, session="ses_1"):
     for number, pair in enumerate(messages):
         name = f"msg_{number}"
         file = root / "storage" / "message" / session / f"{name}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({"id": name, "sessionID": session, **pair["info"]}))
         for at, part in enumerate(pair["parts"]):
-            held = root / "storage" / "part" / name / f"prt_{at}.json"
-            held.parent.mkdir(parents=True, exist_ok=True)
-            held.write_text(json.dumps({"id": held.stem, "messageID": name, **part}))
+            part_file = root / "storage" / "part" / name / f"prt_{at}.json"
+            part_file.parent.mkdir(parents=True, exist_ok=True)
+            part_file.write_text(json.dumps({"id": part_file.stem, "messageID": name, **part}))
     return root
 
 
 def plain(call):
     out = []
-    for said in call.request["messages"]:
-        blocks = [{"text": said["content"]}] if isinstance(said["content"], str) else said["content"]
+    for message_sent in call.request["messages"]:
+        blocks = (
+            [{"text": message_sent["content"]}] if isinstance(message_sent["content"], str) else message_sent["content"]
+        )
         words = [block.get("text") or block.get("content") or block.get("id") for block in blocks]
-        out.append(said["role"][0] + ":" + " ".join(words))
+        out.append(message_sent["role"][0] + ":" + " ".join(words))
     return out
 
 
@@ -62,8 +64,8 @@ TALK = (
 )
 
 
-def test_a_tool_part_becomes_a_call_and_the_turn_after_it(exported):
-    recording = exported(*TALK)
+def test_a_tool_part_becomes_a_call_and_the_turn_after_it(load_export):
+    recording = load_export(*TALK)
     first, second = recording.requests()
 
     assert (recording.format, recording.session) == ("opencode", "ses_1")
@@ -72,20 +74,22 @@ def test_a_tool_part_becomes_a_call_and_the_turn_after_it(exported):
     assert refusals("anthropic", second.request) == []
 
 
-def test_the_directory_reads_as_the_export_does(tmp_path, exported):
-    root = stored(tmp_path / "opencode", *TALK)
+def test_the_directory_reads_as_the_export_does(tmp_path, load_export):
+    root = write_store(tmp_path / "opencode", *TALK)
     for path in (root, root / "storage", root / "storage" / "message" / "ses_1"):
-        assert [call.request for call in load(path).requests()] == [call.request for call in exported(*TALK).requests()]
+        assert [call.request for call in load(path).requests()] == [
+            call.request for call in load_export(*TALK).requests()
+        ]
 
 
 def test_every_session_of_a_storage_directory_is_an_episode(tmp_path):
-    root = stored(stored(tmp_path, *TALK), *TALK[:1], *TALK[2:], session="ses_2")
+    root = write_store(write_store(tmp_path, *TALK), *TALK[:1], *TALK[2:], session="ses_2")
 
     assert [call.episode for call in load(root).requests()] == ["ses_1", "ses_1", "ses_2"]
 
 
 def test_an_id_from_a_record_never_becomes_a_path(tmp_path):
-    root = stored(tmp_path / "store", *TALK)
+    root = write_store(tmp_path / "store", *TALK)
     outside = tmp_path / "store" / "storage" / "secret"
     outside.mkdir()
     (outside / "prt.json").write_text(json.dumps({"type": "text", "text": "SECRET"}))
@@ -96,7 +100,7 @@ def test_an_id_from_a_record_never_becomes_a_path(tmp_path):
     assert "SECRET" not in str([call.response for call in load(root).requests()])
 
 
-def test_pruned_output_was_still_there_before_the_prune(exported):
+def test_pruned_output_was_still_there_before_the_prune(load_export):
     talk = (
         message("user", "go"),
         message("assistant", tool("t1", "LONG", compacted=2_000_000_000_500), at=2_000_000_000_000),
@@ -106,7 +110,7 @@ def test_pruned_output_was_still_there_before_the_prune(exported):
         message("user", "on"),
         message("assistant", "b", at=2_000_000_001_000),
     )
-    recording = exported(*talk)
+    recording = load_export(*talk)
     before, after = list(recording.requests())[1:]
 
     assert plain(before)[2] == "u:LONG"
@@ -114,8 +118,8 @@ def test_pruned_output_was_still_there_before_the_prune(exported):
     assert plain(list(recording.uncompacted())[2])[2] == "u:LONG"
 
 
-def test_after_a_compaction_the_history_starts_at_the_summary(exported):
-    recording = exported(
+def test_after_a_compaction_the_history_starts_at_the_summary(load_export):
+    recording = load_export(
         message("user", "one"),
         message("assistant", "1"),
         message("user", {"type": "compaction", "auto": True}),
@@ -132,9 +136,9 @@ def test_after_a_compaction_the_history_starts_at_the_summary(exported):
     assert [plain(call) for call in recording.uncompacted()] == [["u:one"], ["u:one", "a:1", "u:two"]]
 
 
-def test_a_summary_that_failed_restarts_nothing(exported):
+def test_a_summary_that_failed_restarts_nothing(load_export):
     broken = message("assistant", "half", summary=True, error={"name": "APIError"})
-    recording = exported(
+    recording = load_export(
         message("user", "one"),
         message("assistant", "1"),
         message("user", "sum"),
@@ -146,17 +150,17 @@ def test_a_summary_that_failed_restarts_nothing(exported):
     assert plain(list(recording.requests())[-1])[0] == "u:one"
 
 
-def test_each_step_of_a_message_is_a_call(exported):
+def test_each_step_of_a_message_is_a_call(load_export):
     start, small = {"type": "step-start"}, {**TOKENS, "input": 1}
     done = {"type": "step-finish", "tokens": small}
-    recording = exported(message("user", "go"), message("assistant", start, tool("t1"), done, start, "end", done))
+    recording = load_export(message("user", "go"), message("assistant", start, tool("t1"), done, start, "end", done))
 
     assert [plain(call) for call in recording.requests()] == [["u:go"], ["u:go", "a:t1", "u:done"]]
     assert [call.usage.input for call in recording.requests()] == [1, 1]
 
 
-def test_a_tool_that_never_finished_gets_a_result_and_is_reported(exported):
-    recording = exported(
+def test_a_tool_that_never_finished_gets_a_result_and_is_reported(load_export):
+    recording = load_export(
         message("user", "go"), message("assistant", tool("t1", status="running")), message("assistant", "end")
     )
 
@@ -164,8 +168,8 @@ def test_a_tool_that_never_finished_gets_a_result_and_is_reported(exported):
     assert "t1" in recording.problems[0].reason
 
 
-def test_a_failed_tool_is_an_error_result(exported):
-    recording = exported(
+def test_a_failed_tool_is_an_error_result(load_export):
+    recording = load_export(
         message("user", "go"), message("assistant", tool("t1", "boom", "error")), message("assistant", "end")
     )
     result = list(recording.requests())[1].request["messages"][2]["content"][0]
@@ -173,9 +177,9 @@ def test_a_failed_tool_is_an_error_result(exported):
     assert (result["content"], result["is_error"]) == ("boom", True)
 
 
-def test_only_signed_reasoning_is_sent_back(exported):
+def test_only_signed_reasoning_is_sent_back(load_export):
     signed = {"type": "reasoning", "text": "hm", "metadata": {"anthropic": {"signature": "sig"}}}
-    recording = exported(
+    recording = load_export(
         message("user", "go"),
         message("assistant", signed, {"type": "reasoning", "text": "bare"}, "1"),
         message("user", "on"),
@@ -188,7 +192,7 @@ def test_only_signed_reasoning_is_sent_back(exported):
 
 
 def test_a_damaged_file_costs_only_its_record(tmp_path):
-    root = stored(tmp_path, *TALK)
+    root = write_store(tmp_path, *TALK)
     (root / "storage" / "part" / "msg_1" / "prt_9.json").write_text("{torn")
     recording = load(root)
 

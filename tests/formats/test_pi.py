@@ -27,8 +27,8 @@ class Session:
     def says(self, *parts, stop="stop", usage=(1, 2, 3, 4), **fields):
         content = [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
         billed = dict(zip(("input", "cacheRead", "cacheWrite", "output"), usage, strict=True))
-        told = {"model": "claude-x", "usage": billed, "stopReason": stop, "timestamp": 1765233665294}
-        return self.message("assistant", content, told, **fields)
+        details = {"model": "claude-x", "usage": billed, "stopReason": stop, "timestamp": 1765233665294}
+        return self.message("assistant", content, details, **fields)
 
     def result(self, call, text="done", **fields):
         return self.message("toolResult", [{"type": "text", "text": text}], {"toolCallId": call}, **fields)

@@ -18,7 +18,7 @@ def rows(*values):
 
 
 @pytest.fixture
-def loaded(tmp_path):
+def load_bytes(tmp_path):
     def put(data, name="session.jsonl"):
         file = tmp_path / name
         file.write_bytes(data)
@@ -28,17 +28,17 @@ def loaded(tmp_path):
 
 
 def words(recording):
-    """What the last call had been told."""
+    """The messages of the last request."""
     return [message["content"] for message in list(recording.requests())[-1].request["messages"]]
 
 
-def test_gzip_is_recognised_by_its_bytes_and_not_by_the_name(loaded):
-    assert words(loaded(gzip.compress(rows(ASK, REPLY)), "plain.txt")) == ["hello"]
-    assert words(loaded(rows(ASK, REPLY), "packed.gz")) == ["hello"]
+def test_gzip_is_recognised_by_its_bytes_and_not_by_the_name(load_bytes):
+    assert words(load_bytes(gzip.compress(rows(ASK, REPLY)), "plain.txt")) == ["hello"]
+    assert words(load_bytes(rows(ASK, REPLY), "packed.gz")) == ["hello"]
 
 
-def test_a_row_that_holds_two_objects_gives_both_and_is_reported(loaded):
-    recording = loaded(rows(ASK, json.dumps(REPLY).encode() + json.dumps(ASK).encode(), REPLY))
+def test_a_row_that_holds_two_objects_gives_both_and_is_reported(load_bytes):
+    recording = load_bytes(rows(ASK, json.dumps(REPLY).encode() + json.dumps(ASK).encode(), REPLY))
 
     assert words(recording) == ["hello", "hi", "hello"]
     assert [(problem.row, problem.reason) for problem in recording.problems] == [
@@ -47,61 +47,63 @@ def test_a_row_that_holds_two_objects_gives_both_and_is_reported(loaded):
     assert recording.problems[0].raw == json.dumps(REPLY) + json.dumps(ASK)
 
 
-def test_a_torn_row_is_reported_and_the_rest_is_read(loaded):
-    recording = loaded(rows(ASK, b'{"role": "user", "content": "to', REPLY))
+def test_a_torn_row_is_reported_and_the_rest_is_read(load_bytes):
+    recording = load_bytes(rows(ASK, b'{"role": "user", "content": "to', REPLY))
 
     assert words(recording) == ["hello"]
     assert recording.problems[0].row == 2
     assert recording.problems[0].raw == '{"role": "user", "content": "to'
 
 
-def test_an_object_followed_by_garbage_is_still_read(loaded):
-    recording = loaded(rows(json.dumps(ASK).encode() + b" trailing", REPLY))
+def test_an_object_followed_by_garbage_is_still_read(load_bytes):
+    recording = load_bytes(rows(json.dumps(ASK).encode() + b" trailing", REPLY))
 
     assert words(recording) == ["hello"]
     assert "not JSON" in recording.problems[0].reason
 
 
-def test_blank_lines_are_counted_and_not_reported(loaded):
-    recording = loaded(b"\n\n" + rows(ASK) + b"\n   \n" + rows(REPLY) + b"\n\n")
+def test_blank_lines_are_counted_and_not_reported(load_bytes):
+    recording = load_bytes(b"\n\n" + rows(ASK) + b"\n   \n" + rows(REPLY) + b"\n\n")
 
     assert recording.problems == ()
     assert [call.row for call in recording.requests()] == [5]
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"-Infinity", b"1e999"])
-def test_a_number_that_json_does_not_have_is_read_as_null_and_reported(loaded, number):
+def test_a_number_that_json_does_not_have_is_read_as_null_and_reported(load_bytes, number):
     broken = b'{"role": "user", "content": "hello", "content_score": ' + number + b"}"
-    recording = loaded(rows(broken, REPLY))
+    recording = load_bytes(rows(broken, REPLY))
 
     assert words(recording) == ["hello"]
     assert "is not JSON" in recording.problems[0].reason
 
 
-def test_bytes_that_are_not_utf8_are_replaced_in_the_request_and_kept_in_the_report(loaded):
-    recording = loaded(rows(b'{"role": "user", "content": "caf\xe9"}', REPLY))
+def test_bytes_that_are_not_utf8_are_replaced_in_the_request_and_kept_in_the_report(load_bytes):
+    recording = load_bytes(rows(b'{"role": "user", "content": "caf\xe9"}', REPLY))
 
     assert words(recording) == ["caf\ufffd"]
     assert "not UTF-8" in recording.problems[0].reason
     assert "caf\\xe9" in recording.problems[0].raw
 
 
-def test_half_a_surrogate_pair_never_reaches_a_request(loaded):
-    recording = loaded(rows(b'{"role": "user", "content": "\\ud83d and \\ud83d\\ude00"}', REPLY))
+def test_half_a_surrogate_pair_never_reaches_a_request(load_bytes):
+    recording = load_bytes(rows(b'{"role": "user", "content": "\\ud83d and \\ud83d\\ude00"}', REPLY))
 
     assert words(recording) == ["\ufffd and \U0001f600"]
     assert "surrogate" in recording.problems[0].reason
 
 
-def test_a_line_separator_inside_a_string_does_not_end_the_row(loaded):
-    recording = loaded(rows(json.dumps({"role": "user", "content": "a\u2028b"}, ensure_ascii=False).encode(), REPLY))
+def test_a_line_separator_inside_a_string_does_not_end_the_row(load_bytes):
+    recording = load_bytes(
+        rows(json.dumps({"role": "user", "content": "a\u2028b"}, ensure_ascii=False).encode(), REPLY)
+    )
 
     assert words(recording) == ["a\u2028b"]
     assert recording.problems == ()
 
 
-def test_nesting_deeper_than_we_can_follow_is_a_problem_and_not_a_crash(loaded):
-    recording = loaded(rows(ASK, b"[" * 200_000, REPLY))
+def test_nesting_deeper_than_we_can_follow_is_a_problem_and_not_a_crash(load_bytes):
+    recording = load_bytes(rows(ASK, b"[" * 200_000, REPLY))
 
     assert words(recording) == ["hello"]
     assert recording.problems[0].row == 2
@@ -120,9 +122,9 @@ def test_nesting_deeper_than_we_can_follow_is_a_problem_and_not_a_crash(loaded):
         (gzip.compress(b"x" * 1000, mtime=0)[:-20], "", "gzip"),
     ],
 )
-def test_a_file_that_is_no_session_is_refused_with_a_reason_and_a_place(loaded, data, where, why):
+def test_a_file_that_is_no_session_is_refused_with_a_reason_and_a_place(load_bytes, data, where, why):
     with pytest.raises(BadRequest, match=why) as refused:
-        loaded(data)
+        load_bytes(data)
 
     assert refused.value.path == where
 
@@ -136,7 +138,7 @@ ODD_WORDS = ([], {}, ["x"], {"a": 1}, 7, 10**400)
 
 
 @pytest.mark.parametrize("odd", ODD_WORDS, ids=repr)
-def test_a_value_that_is_not_a_string_never_crashes_the_reader(loaded, odd):
+def test_a_value_that_is_not_a_string_never_crashes_the_reader(load_bytes, odd):
     """One row each in which a type, a role, a call's id or a reason to stop is something else."""
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     chat = [ASK, {"role": "assistant", "content": None, "tool_calls": [call]}]
@@ -154,16 +156,16 @@ def test_a_value_that_is_not_a_string_never_crashes_the_reader(loaded, odd):
     ]  # fmt: skip
 
     for data in files:
-        assert all(call.request for call in loaded(data).requests())
+        assert all(call.request for call in load_bytes(data).requests())
 
 
-def test_a_time_or_usage_with_a_huge_integer_is_ignored(loaded):
+def test_a_time_or_usage_with_a_huge_integer_is_ignored(load_bytes):
     message = {"role": "assistant", "id": "m", "content": [{"type": "text", "text": "hi"}]}
     usage = {"input_tokens": 10**400, "output_tokens": 1}
-    asked = {"type": "user", "uuid": "a", "parentUuid": None, "message": ASK}
-    said = {"type": "assistant", "uuid": "b", "parentUuid": "a", "timestamp": 10**400}
+    request_row = {"type": "user", "uuid": "a", "parentUuid": None, "message": ASK}
+    reply_row = {"type": "assistant", "uuid": "b", "parentUuid": "a", "timestamp": 10**400}
 
-    recording = loaded(rows(asked, {**said, "message": {**message, "usage": usage}}))
+    recording = load_bytes(rows(request_row, {**reply_row, "message": {**message, "usage": usage}}))
 
     (call,) = recording.requests()
     assert (call.at, call.usage) == (None, None)
@@ -177,6 +179,6 @@ def test_a_packed_file_that_unpacks_to_more_than_the_limit_is_refused():
 
 
 @pytest.mark.parametrize("data", [b"", b" \n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", "\u3000\n\u2028".encode()])
-def test_a_file_of_blanks_is_empty(loaded, data):
+def test_a_file_of_blanks_is_empty(load_bytes, data):
     with pytest.raises(BadRequest, match="is empty"):
-        loaded(data)
+        load_bytes(data)

@@ -1,15 +1,15 @@
-"""Nothing that a tool returned becomes more than quoted history by being summed up.
+"""Text that a tool returned stays quoted history when it is summarized.
 
-The summariser here is the worst there is: it repeats the injection word for word. What comes out is read by a reader
-of this file's own making, which knows nothing of how the text was made plain. An injection is *promoted* when
+The summarizer here is the worst possible: it repeats the injection word for word. A parser in this file, which does not
+share code with the engine, reads the result. An injection is *promoted* when
 
-- `frame`     the fold holds a tag of ours, or of another's that tells who speaks, which we did not write;
+- `frame`     the summary contains a tag of ours, or another one that marks a speaker, that we did not write;
 - `speaker`   a line in the summary or record begins as if someone else spoke;
-- `stub`      it holds the head of a stub, or a token of a chat template;
-- `voice`     the words outside the quotation are not the ones of a fold of nothing;
-- `said`      the summary says the words that order or allow in its own voice: not as a marked quotation from output;
-- `hidden`    the fold has letters that nobody sees;
-- `trust`     a word of it stands in an item above the lowest tier, or in the assistant's mouth.
+- `stub`      it contains the beginning of a stub, or a token of a chat template;
+- `voice`     the text outside the quotation differs from that of an empty summary;
+- `said`      the summary itself orders or allows something, without marking it as a quotation from output;
+- `hidden`    the summary has invisible characters;
+- `trust`     a part of it is in an item above the lowest trust, or in an assistant message.
 """
 
 import html
@@ -33,7 +33,7 @@ TAGS = (
 
 
 def as_read(text: str) -> str:
-    """What a patient reader makes of it: entities and escapes undone, look-alikes and hidden letters too."""
+    """Decode text as a patient reader would: entities, escapes, look-alikes and hidden characters."""
     text = text.replace("\\u003c", "<").replace("\\x3c", "<")
     text = unicodedata.normalize("NFKC", unquote(html.unescape(html.unescape(text))))
     seen = [c for c in text if c == "\n" or unicodedata.category(c) not in ("Cf", "Cc", "Cn", "Co", "Mn", "Me")]
@@ -50,10 +50,10 @@ def worst_answer(said: str) -> str:
     )
 
 
-def folded(injection: str) -> tuple[str, str]:
-    """(summary as used, text of the fold); the injection stands in the tool's output, in the answer and in the record."""
-    told = ["make: slow", injection, "looks at the tests"]
-    original = SummarySource(texts=told, tool_outputs=[injection], tokens=10_000)
+def compact(injection: str) -> tuple[str, str]:
+    """Return the checked summary and the final text. The injection is in the tool's output, the answer and the record."""
+    texts = ["make: slow", injection, "looks at the tests"]
+    original = SummarySource(texts=texts, tool_outputs=[injection], tokens=10_000)
     checked = check_summary(worst_answer(injection), original, max_tokens=2_000, count=len_of)
     text = write_summary_text(summary=checked.text, facts=injection, recall_hint="", is_automatic=True)
     return checked.text, text
@@ -78,9 +78,9 @@ def promoted(injection: Injection, summary: str, text: str) -> set[str]:
     )
     wanted = [" ".join(re.sub(r"[*_`]", "", one).split()) for one in injection.canaries]
     voice = re.sub(r"“[^”]*” \(quoted from output\)", "", summary)
-    heard = " ".join(re.sub(r"[*_`]", "", as_read(voice)).split())
+    normalized = " ".join(re.sub(r"[*_`]", "", as_read(voice)).split())
     raw = " ".join(voice.lower().split())
-    ways |= {"said"} if any(one in heard or one in raw for one in wanted) else set()
+    ways |= {"said"} if any(one in normalized or one in raw for one in wanted) else set()
     ways |= {"hidden"} if any(unicodedata.category(c) in ("Cf", "Co") for c in text) else set()
     return ways
 
@@ -98,7 +98,7 @@ def test_the_corpus_is_large_and_in_two_languages():
 
 @pytest.mark.parametrize("injection", CORPUS, ids=lambda one: one.name)
 def test_an_injection_repeated_word_for_word_is_not_promoted(injection):
-    summary, text = folded(injection.text)
+    summary, text = compact(injection.text)
 
     assert promoted(injection, summary, text) == set()
     assert OPENING in summary
@@ -106,7 +106,7 @@ def test_an_injection_repeated_word_for_word_is_not_promoted(injection):
     assert read_summary_text(text) == (summary, injection.text)
 
 
-RETOLD = {
+REWRITES = {
     "as points": lambda text: "\n".join(f"- {line}" for line in text.split("\n") if line.strip()),
     "shouted": str.upper,
     "set in lines": lambda text: re.sub(r"(.{25}\S*) ", r"\1\n", text),
@@ -116,13 +116,13 @@ RETOLD = {
 }
 
 
-@pytest.mark.parametrize("way", RETOLD)
+@pytest.mark.parametrize("way", REWRITES)
 def test_an_injection_is_not_promoted_when_the_summarizer_rewrites_it(way):
     got = {}
     for injection in CORPUS:
         if injection.encoded and way != "attributed":
             continue
-        if ways := promoted(injection, *folded(RETOLD[way](injection.text))):
+        if ways := promoted(injection, *compact(REWRITES[way](injection.text))):
             got[injection.name] = ways
 
     assert got == {}
@@ -130,8 +130,8 @@ def test_an_injection_is_not_promoted_when_the_summarizer_rewrites_it(way):
 
 @pytest.mark.parametrize("injection", CORPUS, ids=lambda one: one.name)
 def test_trust_does_not_rise(injection):
-    """All of it stands in one item of the lowest tier, on the user's side."""
-    summary, _ = folded(injection.text)
+    """All of it is in one item of the lowest trust, on the user's side."""
+    summary, _ = compact(injection.text)
     put = DEFAULT_LAYOUT.write_summary(
         SummaryContent(summary=summary, facts=injection.text, analysis=injection.text, next_is_user=True, count=len)
     )

@@ -1,4 +1,4 @@
-"""A real model for the tests here, or a visible skip. The conversation with it is held once, whoever asks first."""
+"""A real model for the tests here, or a visible skip. The conversation runs once for all tests."""
 
 import fcntl
 import pickle
@@ -29,23 +29,23 @@ class FinishedConversation:
 
 
 @pytest.fixture(scope="session")
-def held(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> FinishedConversation:
+def conversation(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> FinishedConversation:
     """Workers share it: a second one waits, since two models on two cores take longer than one after the other."""
     if absent := missing():
         pytest.skip(f"no local model: {absent} not installed (requirements/dev.txt has it)")
     if worker_id == "master":
-        return _held()
+        return _run_conversation()
     shared: Path = tmp_path_factory.getbasetemp().parent
     with (shared / "local_model.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         kept = shared / "local_model.pickle"
         if not kept.exists():
-            kept.write_bytes(pickle.dumps(_held()))
+            kept.write_bytes(pickle.dumps(_run_conversation()))
         data: FinishedConversation = pickle.loads(kept.read_bytes())
         return data
 
 
-def _held() -> FinishedConversation:
+def _run_conversation() -> FinishedConversation:
     with served(WINDOW) as model:
         turns, summaries = tuple(story(10, lines=9)), Summarizer(model)
         context = Context(window=WINDOW, summarizer=ebbtide.Summarizer(summaries, timeout=PATIENCE))

@@ -1,4 +1,4 @@
-"""One story told to a real model through a Context, with the same requests sent raw beside it.
+"""One story sent to a real model through a Context, with the same requests sent raw for comparison.
 
 The client keeps its whole history and sends all of it each time, as agents do: what it has at hand is the raw request.
 """
@@ -79,16 +79,16 @@ def _exchange(model: Model, context: Context, history: list[Body], *, calls: lis
     refusal = _refusal(model.chat, raw) if tokens >= model.window else None
     ready = context.prepare(raw)
     made_by = tuple(edit.by for edit in ready.report.edits)
-    told = {"raw": raw, "sent": ready.body, "raw_tokens": tokens, "raw_refusal": refusal, "made_by": made_by}
+    common = {"raw": raw, "sent": ready.body, "raw_tokens": tokens, "raw_refusal": refusal, "made_by": made_by}
     try:
         answer = model.chat({**ready.body, "max_tokens": SAID})
     except Refused as refused:
-        return Step(**told, refusal=refused.error), _scripted({"role": "assistant", "content": ""}, calls)
+        return Step(**common, refusal=refused.error), _scripted({"role": "assistant", "content": ""}, calls)
     message = answer["choices"][0]["message"] = _scripted(answer["choices"][0]["message"], calls)
     ready.record(answer)
     usage = answer["usage"]
     cached = usage["prompt_tokens_details"]["cached_tokens"]
-    step = Step(**told, refusal=None, prompt=usage["prompt_tokens"], cached=cached, output=usage["completion_tokens"])
+    step = Step(**common, refusal=None, prompt=usage["prompt_tokens"], cached=cached, output=usage["completion_tokens"])
     return step, message
 
 

@@ -1,4 +1,4 @@
-"""No history that wedged somebody's session wedges ours."""
+"""Histories that broke sessions of other programs do not break ours."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from poison.anthropic_cases import CASES
 from poison.openai_cases import CHAT, RESPONSES
 
 ALL = [*CASES, *CHAT, *RESPONSES]
-MENDED = [case for case in ALL if case.rules and not case.refused]
+REPAIRABLE = [case for case in ALL if case.rules and not case.refused]
 each = pytest.mark.parametrize("case", ALL, ids=[f"{case.source} {case.name}" for case in ALL])
-each_mended = pytest.mark.parametrize("case", MENDED, ids=[f"{case.source} {case.name}" for case in MENDED])
+each_repairable = pytest.mark.parametrize("case", REPAIRABLE, ids=[f"{case.source} {case.name}" for case in REPAIRABLE])
 
 
 @each
@@ -32,7 +32,7 @@ def test_its_rule_is_named(case):
     assert bool(broken_rules) == bool(set(case.rules) - UNVERIFIED)
 
 
-@each_mended
+@each_repairable
 def test_it_is_valid_after_repair_and_the_original_stays(case):
     stored = json.dumps(case.body)
     body = json.loads(stored)
@@ -46,7 +46,7 @@ def test_it_is_valid_after_repair_and_the_original_stays(case):
     json.dumps(fixed, ensure_ascii=False).encode()
 
 
-@each_mended
+@each_repairable
 def test_repairing_twice_equals_repairing_once(case):
     fixed, _ = repair(WIRES[case.wire], case.body)
     assert repair(WIRES[case.wire], fixed) == (fixed, ())
@@ -67,7 +67,7 @@ def test_content_that_only_a_beta_header_decides_passes_unchanged(case):
 
 
 def test_the_corpus_is_large_and_has_no_doubles():
-    assert len(MENDED) >= 60
+    assert len(REPAIRABLE) >= 60
     assert len({(case.wire, case.name) for case in ALL}) == len(ALL)
 
 
@@ -86,5 +86,5 @@ def test_every_process_makes_the_same_repair():
 
 
 def digest() -> str:
-    fixed = [repair(WIRES[case.wire], case.body) for case in MENDED]
+    fixed = [repair(WIRES[case.wire], case.body) for case in REPAIRABLE]
     return hashlib.sha256(repr(fixed).encode("utf-8", "backslashreplace")).hexdigest()

@@ -1,4 +1,4 @@
-"""Tapes and arms made by hand, so small that the right answer is obvious."""
+"""Sessions and contenders made by hand, so small that the right answer is obvious."""
 
 from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.replay.contenders import ContenderRequest, SideCall
@@ -17,11 +17,11 @@ def user(text):
     return {"role": "user", "content": text}
 
 
-def said(text):
+def assistant(text):
     return {"role": "assistant", "content": [{"type": "text", "text": text}]}
 
 
-def used(n, name="Read", **arguments):
+def tool_call(n, name="Read", **arguments):
     return {"role": "assistant", "content": [{"type": "tool_use", "id": f"t{n}", "name": name, "input": arguments}]}
 
 
@@ -29,7 +29,7 @@ def result(n, text, **more):
     return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{n}", "content": text, **more}]}
 
 
-def tape(*histories, overhead=2_000, pause=10.0):
+def replay_session(*histories, overhead=2_000, pause=10.0):
     """Each history is one request's messages and, last, what the agent answered."""
     takes = tuple(
         ReplayCall(
@@ -51,27 +51,27 @@ def tape(*histories, overhead=2_000, pause=10.0):
     )
 
 
-def growing(*messages):
-    """A tape of a conversation that only grows: one call for each answer in it."""
-    return tape(*(list(messages[:n]) for n in range(2, len(messages) + 1, 2)))
+def growing_session(*messages):
+    """A session that only grows: one call for each answer in it."""
+    return replay_session(*(list(messages[:n]) for n in range(2, len(messages) + 1, 2)))
 
 
 def body(messages):
     return {"model": MODEL, "max_tokens": 1_000, "messages": list(messages)}
 
 
-def talk(first, last, between=12):
-    """The user's first words, so many exchanges about nothing, and an answer."""
-    small = [part for n in range(between) for part in (said(f"ok {n}"), user(f"go {n}"))]
-    return growing(user(first), *small, said(last))
+def conversation(first, last, between=12):
+    """A session with the user's first message, `between` exchanges about nothing, and an answer."""
+    small = [part for n in range(between) for part in (assistant(f"ok {n}"), user(f"go {n}"))]
+    return growing_session(user(first), *small, assistant(last))
 
 
-def score(tape, arm, *, window=200_000, ttl=300.0, recalls=True):
-    return Scorer(tape, arm, window, ttl, names_used_by_call(tape), has_recall=recalls).run()
+def score(session, arm, *, window=200_000, ttl=300.0, recalls=True):
+    return Scorer(session, arm, window, ttl, names_used_by_call(session), has_recall=recalls).run()
 
 
-class Sending:
-    """An arm that sends what a function makes of the messages."""
+class ChangingContender:
+    """A contender that sends the messages as a function changes them."""
 
     def __init__(self, change, asked=(), found=None):
         self._change, self._asked, self._found = change, asked, found or (lambda query: None)
@@ -91,10 +91,10 @@ class Sending:
 
 
 def first_becomes(text):
-    """The first message says this instead, always the same one, as recorded edits have it."""
+    """Replace the first message by this text, always as the same object, as recorded edits do."""
     stub = user(text)
     return lambda messages: [stub, *messages[1:]] if len(messages) > 1 else messages
 
 
-def asking(text, output):
+def side_call(text, output):
     return SideCall(body=body([user(text)]), output_tokens=output)

@@ -30,12 +30,12 @@ def test_two_runs_give_the_same_to_the_last_digit(sessions):
 
 
 def test_two_processes_give_the_result_of_one_in_the_order_of_the_paths(sessions):
-    heard = []
-    two = replay(sessions, TERMS, workers=2, on_progress=lambda done, of: heard.append((done, of)))
+    progress = []
+    two = replay(sessions, TERMS, workers=2, on_progress=lambda done, of: progress.append((done, of)))
 
     assert two == replay(sessions, TERMS, workers=1)
     assert [one.path for one in two] == list(map(str, sessions))
-    assert heard == [(1, 3), (2, 3), (3, 3)]
+    assert progress == [(1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.timeout(900)

@@ -90,11 +90,11 @@ def test_an_address_that_breaks_a_rule_is_skipped_and_reported(
 ) -> None:
     skipped: list[str] = []
 
-    told = instruction_files(
+    instructions = instruction_files(
         project, urls=[site[0] + path, f"{site[0]}/rules"], report=lambda source, _: skipped.append(source)
     )
 
-    assert told == [(f"{site[0]}/rules", "be brief")]
+    assert instructions == [(f"{site[0]}/rules", "be brief")]
     assert skipped == [site[0] + path]
     assert site[1] == []
 
@@ -143,7 +143,7 @@ def test_an_address_that_hangs_is_skipped(project: Path) -> None:
             never.wait()
         return "rules"
 
-    told = instruction_files(
+    instructions = instruction_files(
         project,
         urls=["http://slow/", "http://quick/"],
         fetch=fetch,
@@ -151,6 +151,6 @@ def test_an_address_that_hangs_is_skipped(project: Path) -> None:
         report=lambda *one: skipped.append(one),
     )
 
-    assert told == [("http://quick/", "rules")]
+    assert instructions == [("http://quick/", "rules")]
     assert skipped == [("http://slow/", "took too long")]
     never.set()

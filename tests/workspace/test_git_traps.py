@@ -89,7 +89,7 @@ def bare_layout_in_a_subfolder(repository: Path, program: str) -> Path:
     return sub
 
 
-def bare_layout_beside_an_empty_git_folder(repository: Path, program: str) -> Path:
+def bare_layout_next_to_an_empty_git_folder(repository: Path, program: str) -> Path:
     clean_filter(repository, program)
     for path in list((repository / ".git").iterdir()):
         path.rename(repository / path.name)
@@ -107,7 +107,7 @@ TRAPS: list[Callable[[Path, str], Path]] = [
     hook,
     git_folder_elsewhere,
     bare_layout_in_a_subfolder,
-    bare_layout_beside_an_empty_git_folder,
+    bare_layout_next_to_an_empty_git_folder,
 ]
 
 
@@ -131,12 +131,12 @@ def test_no_program_of_a_repository_runs_before_it_is_trusted(target: Path, trap
     surroundings = look_around(sources, model="m")
 
     assert not (target.parent / "sprung").exists()
-    assert ("Branch: trunk" in surroundings.git) == (trap is not bare_layout_beside_an_empty_git_folder)
+    assert ("Branch: trunk" in surroundings.git) == (trap is not bare_layout_next_to_an_empty_git_folder)
     subprocess.run(["git", "status"], cwd=here, capture_output=True, check=False)
     assert (target.parent / "sprung").exists(), "the trap itself does not work: this test would prove nothing"
 
 
-@pytest.mark.parametrize("trap", [bare_layout_in_a_subfolder, bare_layout_beside_an_empty_git_folder, monitor, hook])
+@pytest.mark.parametrize("trap", [bare_layout_in_a_subfolder, bare_layout_next_to_an_empty_git_folder, monitor, hook])
 def test_trusting_a_project_does_not_trust_a_repository_hidden_in_it(
     target: Path, trap: Callable[[Path, str], Path]
 ) -> None:
@@ -158,7 +158,7 @@ def test_a_program_called_git_in_the_folder_is_not_run(target: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("head", "told"),
+    ("head", "branch"),
     [
         ("ref: refs/heads/feature/x\n", "Branch: feature/x"),
         (f"{'a1' * 20}\n", "Branch: none, at a1a1a1a1a1a1"),
@@ -168,12 +168,12 @@ def test_a_program_called_git_in_the_folder_is_not_run(target: Path, monkeypatch
         ("ref: refs/heads/\x1b[2Jx", ""),
     ],
 )
-def test_only_a_branch_is_read_from_head(target: Path, head: str, told: str) -> None:
+def test_only_a_branch_is_read_from_head(target: Path, head: str, branch: str) -> None:
     (target / ".git" / "HEAD").write_text(head)
 
     status = git_status(target)
 
-    assert status.splitlines()[1:] == ([told] if told else [])
+    assert status.splitlines()[1:] == ([branch] if branch else [])
 
 
 def test_a_pipe_in_place_of_head_does_not_block(target: Path) -> None:

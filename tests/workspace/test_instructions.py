@@ -21,11 +21,11 @@ def test_instructions_are_ordered_from_general_to_specific(project: Path) -> Non
     (project / "pkg/CLAUDE.md").write_text("package")
     (project / "extra.md").write_text("extra")
 
-    told = instruction_files(
+    instructions = instruction_files(
         project, project / "pkg", extra_paths=["extra.md"], urls=["http://x/"], fetch=lambda url, _: "web"
     )
 
-    assert told == [
+    assert instructions == [
         ("config/AGENTS.md", "config"),
         ("home/.claude/CLAUDE.md", "global"),
         ("home/app/AGENTS.md", "root"),
@@ -67,7 +67,7 @@ def test_a_link_out_of_the_project_is_refused_and_reported(project: Path) -> Non
     (project / "AGENTS.md").symlink_to(secret)
     skipped: list[tuple[str, str]] = []
 
-    assert instruction_files(project, report=lambda *told: skipped.append(told)) == []
+    assert instruction_files(project, report=lambda *problem: skipped.append(problem)) == []
     assert skipped == [(str(project / "AGENTS.md"), "a link leads out of the project")]
 
 
@@ -93,9 +93,9 @@ def test_absolute_patterns_match_only_the_users_own_files(project: Path) -> None
     skipped: list[str] = []
     patterns = ["~/mine.md", str(project.parent.parent / "theirs.md"), "missing.md"]
 
-    told = instruction_files(project, extra_paths=patterns, report=lambda source, _: skipped.append(source))
+    instructions = instruction_files(project, extra_paths=patterns, report=lambda source, _: skipped.append(source))
 
-    assert [text for _, text in told] == ["mine"]
+    assert [text for _, text in instructions] == ["mine"]
     assert skipped == ["missing.md", patterns[1]]
 
 
@@ -107,9 +107,11 @@ def test_a_pattern_gives_its_files_in_order_up_to_a_limit(project: Path) -> None
     (odd / ".git").mkdir()
     skipped: list[str] = []
 
-    told = instruction_files(project, odd, extra_paths=["*.md"], report=lambda _, reason: skipped.append(reason))
+    instructions = instruction_files(
+        project, odd, extra_paths=["*.md"], report=lambda _, reason: skipped.append(reason)
+    )
 
-    assert [text for _, text in told] == [f"rule {n}" for n in range(FILES_CAP)]
+    assert [text for _, text in instructions] == [f"rule {n}" for n in range(FILES_CAP)]
     assert len(skipped) == 1
 
 
@@ -127,7 +129,7 @@ def test_a_pipe_does_not_block_the_session(project: Path) -> None:
     os.mkfifo(pipe)
     skipped: list[tuple[str, str]] = []
 
-    assert instruction_files(project, report=lambda *told: skipped.append(told)) == []
+    assert instruction_files(project, report=lambda *problem: skipped.append(problem)) == []
     assert skipped == [(str(pipe), "not a regular file")]
 
 

@@ -1,4 +1,4 @@
-"""The surroundings are looked at once; what changes between turns is told by its time."""
+"""The surroundings are read once; changes between turns are detected by file times."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def test_attachments_keep_the_requested_order_whichever_is_ready_first() -> None
         second_done.set()
         return "two"
 
-    told = gather_attachments({"todo": slow, "files": quick, "team": lambda: " "}, timeout=10)
+    attachments = gather_attachments({"todo": slow, "files": quick, "team": lambda: " "}, timeout=10)
 
-    assert told == [("attachment:todo", "one"), ("attachment:files", "two")]
+    assert attachments == [("attachment:todo", "one"), ("attachment:files", "two")]
 
 
 def test_a_failing_or_late_attachment_is_skipped_and_reported() -> None:
@@ -54,13 +54,13 @@ def test_a_failing_or_late_attachment_is_skipped_and_reported() -> None:
         never.wait()
         return "late"
 
-    told = gather_attachments(
+    attachments = gather_attachments(
         {"late": late, "broken": lambda: str(1 // 0), "fine": lambda: "fine"},
         timeout=2.0,  # the other must get its turn on a busy machine
         on_skip=lambda *one: skipped.append(one),
     )
 
-    assert told == [("attachment:fine", "fine")]
+    assert attachments == [("attachment:fine", "fine")]
     assert [name for name, _ in skipped] == ["late", "broken"]
     assert "ZeroDivisionError" in skipped[1][1]
     never.set()
@@ -75,9 +75,9 @@ def test_every_attachment_is_framed_as_a_reminder() -> None:
 
 
 def test_environment_facts_describe_the_directory(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    told = environment_facts(repository, today=datetime.date(2026, 1, 5))
+    facts = environment_facts(repository, today=datetime.date(2026, 1, 5))
 
-    assert (told.cwd, told.git, told.date) == (str(repository), True, "Mon Jan 05 2026")
+    assert (facts.cwd, facts.git, facts.date) == (str(repository), True, "Mon Jan 05 2026")
     assert not environment_facts(tmp_path_factory.mktemp("plain")).git
 
 
@@ -99,8 +99,8 @@ def test_the_workspace_is_read_once_and_the_shared_part_is_first(repository: Pat
     assert (surroundings.system("You help."), surroundings.instructions) == before
     assert request["system"][0] == {"type": "text", "text": "You help."}
     assert "Today's date: Mon Jan 05 2026" in request["system"][1]["text"]
-    (_, told), *more = frames(request["system"][1]["text"], tags=["git-status"])
-    assert "?? AGENTS.md" in told
+    (_, git_status), *more = frames(request["system"][1]["text"], tags=["git-status"])
+    assert "?? AGENTS.md" in git_status
     assert more == []
     (tag, body), *rest = frames(request["messages"][0]["content"][0]["text"])
     assert (tag, rest) == ("project-instructions", [])
