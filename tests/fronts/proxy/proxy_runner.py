@@ -60,7 +60,7 @@ class Running:
 
     @property
     def busy(self) -> bool:
-        return bool(self.proxy.engine.is_busy or self.proxy.meters.in_flight)
+        return bool(self.proxy.engine.threads.is_busy or self.proxy.meters.in_flight)
 
     def settle(self) -> None:
         """Until what is recorded behind the client's back is recorded."""

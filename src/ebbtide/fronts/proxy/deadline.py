@@ -110,7 +110,8 @@ class EngineThreads:
         """
         if session.is_stuck and not waits_for_stuck:
             raise DeadlineExceeded("an earlier call has not come back")
-        loop, result = asyncio.get_running_loop(), pending or PendingResult[T]()
+        loop = asyncio.get_running_loop()
+        result: PendingResult[T] = pending or PendingResult()
         deadline = loop.time() + seconds
 
         def extend_deadline(event: Event) -> None:

@@ -13,19 +13,24 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ebbtide.core.errors import Busy, WontFit
-from ebbtide.core.types import COMPACTION_PASSES, Edit
+from ebbtide.core.types import COMPACTION_PASSES
+from ebbtide.fronts.proxy.answers import ObservedResponse, ProviderRefusal
 from ebbtide.fronts.proxy.deadline import DeadlineExceeded, EngineThreads, PendingResult
+from ebbtide.fronts.proxy.fallback import RecordedEdits, SizeCheck, is_final
 from ebbtide.fronts.proxy.identity import IncomingRequest
 from ebbtide.fronts.proxy.meters import Meters, Tally
 from ebbtide.fronts.proxy.options import Options
-from ebbtide.fronts.proxy.outgoing_request import OutgoingRequest, RecallCalls
-from ebbtide.fronts.proxy.refusals import ProviderRefusal
-from ebbtide.fronts.proxy.response_copy import ObservedResponse
-from ebbtide.fronts.proxy.sessions import ProxySession, RecallMode, Sessions, UpstreamRoute
-from ebbtide.fronts.proxy.size_check import SizeCheck, is_final
+from ebbtide.fronts.proxy.sessions import (
+    OutgoingRequest,
+    ProxySession,
+    RecallCalls,
+    RecallMode,
+    Sessions,
+    UpstreamRoute,
+)
 from ebbtide.recall.inject import RecallExchange
 from ebbtide.runtime.context import Context, Ready
-from ebbtide.runtime.outgoing import ReappliedRequest, reapply_edits
+from ebbtide.runtime.outgoing import ReappliedRequest
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody
 from ebbtide.wire.protocol import RecallCall
@@ -43,16 +48,10 @@ _PAUSE = 0.005
 class GuardedEngine:
     def __init__(self, options: Options, sessions: Sessions, meters: Meters) -> None:
         self.options, self._sessions, self._meters = options, sessions, meters
+        self.threads = EngineThreads(options.summary_limit)
         self._size_check = SizeCheck(options)
-        self._threads = EngineThreads(options.summary_limit)
-
-    @property
-    def is_busy(self) -> bool:
-        return self._threads.is_busy
-
-    async def drain(self) -> bool:
-        """Wait for what is under way, for a few seconds. False if something did not end."""
-        return await self._threads.drain()
+        self._recorded_edits = RecordedEdits(options, self.threads, self._report_failure)
+        self._patience = _PATIENCE * options.acting_limit
 
     async def prepare(
         self, incoming: IncomingRequest, original: bytes, parsed: ParsedBody, route: UpstreamRoute
@@ -64,7 +63,7 @@ class GuardedEngine:
         outgoing = OutgoingRequest(incoming=incoming, session=session, original=original, body=original)
         outgoing = await self._add_recall_tools(outgoing, parsed)
         if incoming.side_request:
-            return self._with_recorded_edits(outgoing, await self._reapply_edits(outgoing))
+            return self._with_recorded_edits(outgoing, await self._recorded_edits.apply(outgoing))
         started = time.perf_counter()
         try:
             ready = await self._plan(outgoing, parsed, self._time_limit(session, len(outgoing.original)))
@@ -88,9 +87,9 @@ class GuardedEngine:
             return context.overflowed(refusal)
 
         try:
-            ready = await self._threads.run_with_deadline(session, self._patience, compact)
+            ready = await self.threads.run_with_deadline(session, self._patience, compact)
         except Exception as error:  # noqa: BLE001 - the client gets the provider's error
-            self._report_failure(session, _reason(error), error)
+            self._report_failure(session, "", error)
             return None
         smaller = self._with_plan(replace(outgoing, fallback=""), ready)
         return None if smaller.body == outgoing.body else self._count_overflow(smaller)
@@ -105,9 +104,9 @@ class GuardedEngine:
         if self.options.shadow:
             return None
         try:
-            body = await self._threads.run_unlocked(self._patience, lambda: self._size_check.shrink(outgoing))
+            body = await self.threads.run_unlocked(self._patience, lambda: self._size_check.shrink(outgoing))
         except Exception as error:  # noqa: BLE001 - the client gets the empty answer
-            self._report_failure(outgoing.session, f"empty stream: {_reason(error)}", error)
+            self._report_failure(outgoing.session, "empty stream", error)
             return None
         if body is None or body == outgoing.body:
             return None
@@ -133,9 +132,9 @@ class GuardedEngine:
             return session.last_ready
 
         try:
-            ready = await self._threads.run_with_deadline(session, self._patience, answer)
+            ready = await self.threads.run_with_deadline(session, self._patience, answer)
         except Exception as error:  # noqa: BLE001 - the client has a normal answer without it
-            self._report_failure(session, f"recall: {_reason(error)}", error)
+            self._report_failure(session, "recall", error)
             return None
         self._meters.count("ebb_recalls_total")
         if ready is None:
@@ -144,7 +143,7 @@ class GuardedEngine:
 
     def record_answer(self, outgoing: OutgoingRequest, read: Callable[[], ObservedResponse]) -> None:
         """Record the answer in the background: the client has it already. `read` may be called twice."""
-        self._threads.keep(asyncio.get_running_loop().create_task(self._record(outgoing, read)))
+        self.threads.keep(asyncio.get_running_loop().create_task(self._record(outgoing, read)))
 
     # --- planning ------------------------------------------------------------------------------------------------
 
@@ -152,12 +151,12 @@ class GuardedEngine:
         """Find or start the request's session. A renewed token starts a new one if the old one cannot be looked up."""
         if self._sessions.may_have_renewed_token(incoming):
             try:
-                await self._threads.run_unlocked(
+                await self.threads.run_unlocked(
                     self.options.acting_limit, lambda: self._sessions.find_renewed_session(incoming, parsed.tree)
                 )
             except Exception as error:  # noqa: BLE001
                 session = self._sessions.session_for(incoming)
-                self._report_failure(session, f"renewed token: {_reason(error)}", error)
+                self._report_failure(session, "renewed token", error)
         return self._sessions.session_for(incoming)
 
     async def _add_recall_tools(self, outgoing: OutgoingRequest, parsed: ParsedBody) -> OutgoingRequest:
@@ -172,9 +171,9 @@ class GuardedEngine:
             return outgoing
         try:
             if session.recall_mode is None:
-                await self._threads.run_unlocked(self.options.acting_limit, session.uses_recall_tools)
+                await self.threads.run_unlocked(self.options.acting_limit, session.uses_recall_tools)
         except Exception as error:  # noqa: BLE001
-            self._report_failure(session, f"recall: {_reason(error)}", error)
+            self._report_failure(session, "recall", error)
             return outgoing
         if not session.uses_recall_tools():
             return outgoing
@@ -185,7 +184,8 @@ class GuardedEngine:
         self, outgoing: OutgoingRequest, parsed: ParsedBody, seconds: float, *, waits_for_stuck: bool = False
     ) -> Ready:
         """Plan the request. Without new edits it is sent before its turn is recorded, unless turns must be durable."""
-        session, loop, pending = outgoing.session, asyncio.get_running_loop(), PendingResult[Ready]()
+        session, loop = outgoing.session, asyncio.get_running_loop()
+        pending: PendingResult[Ready] = PendingResult()
 
         def on_ready(ready: Ready) -> None:
             if ready.report.edits:
@@ -201,11 +201,11 @@ class GuardedEngine:
             except Exception as error:
                 if pending.published is None:
                     raise
-                loop.call_soon_threadsafe(self._report_failure, session, f"record: {_reason(error)}", error)
+                loop.call_soon_threadsafe(self._report_failure, session, "record", error)
             session.last_ready = pending.published or ready
             return session.last_ready
 
-        return await self._threads.run_with_deadline(session, seconds, plan, pending, waits_for_stuck=waits_for_stuck)
+        return await self.threads.run_with_deadline(session, seconds, plan, pending, waits_for_stuck=waits_for_stuck)
 
     def _open_context(self, outgoing: OutgoingRequest) -> Context:
         incoming = outgoing.incoming
@@ -220,10 +220,6 @@ class GuardedEngine:
         growth, session.request_bytes = size - session.request_bytes, size
         is_idle = 0 <= growth <= _IDLE_GROWTH and growth // _MIN_BYTES_PER_TOKEN < session.spare_tokens
         return self.options.idle_limit if session.context is not None and is_idle else self.options.acting_limit
-
-    @property
-    def _patience(self) -> float:
-        return _PATIENCE * self.options.acting_limit
 
     def _with_plan(self, outgoing: OutgoingRequest, ready: Ready) -> OutgoingRequest:
         session, report = outgoing.session, ready.report
@@ -244,7 +240,7 @@ class GuardedEngine:
 
     async def _fall_back(self, outgoing: OutgoingRequest, parsed: ParsedBody, error: Exception) -> OutgoingRequest:
         """Send recorded edits alone if they surely fit; else wait for a plan; else refuse."""
-        session, replayed = outgoing.session, await self._reapply_edits(outgoing)
+        session, replayed = outgoing.session, await self._recorded_edits.apply(outgoing)
         body = outgoing.original if replayed is None else replayed.body
         if not self.options.shadow:
             if not is_final(error) and not await self._size_check.surely_fits(outgoing, body):
@@ -255,11 +251,11 @@ class GuardedEngine:
                     error = later_error
             refusal = await self._size_check.refusal_for(outgoing, body, error)
             if refusal is not None:
-                self._report_failure(session, f"refused: {_reason(error)}", error)
+                self._report_failure(session, "refused", error)
                 return replace(outgoing, refusal=refusal)
         if isinstance(error, DeadlineExceeded) and error.pending is not None and not error.pending.abandon():
             return self._with_plan(outgoing, await error.pending.result())
-        self._report_failure(session, _reason(error), error)
+        self._report_failure(session, "", error)
         for tally in self._tallies(session):
             tally.fallbacks += 1
         return self._with_recorded_edits(replace(outgoing, fallback=_reason(error)), replayed)
@@ -278,34 +274,6 @@ class GuardedEngine:
                     return await self._plan(outgoing, parsed, self.options.waiting_limit, waits_for_stuck=True)
                 except Busy:
                     pending = None
-
-    async def _reapply_edits(self, outgoing: OutgoingRequest) -> ReappliedRequest | None:
-        """Apply recorded edits and nothing else. None if there are none, or they cannot be applied."""
-        if self.options.shadow:
-            return None
-        session, incoming = outgoing.session, outgoing.incoming
-        try:
-            edits = await self._recorded_edits(outgoing)
-            if not edits:
-                return None
-            # Worth waiting for, as it reads no disk: without its edits the request may be refused.
-            work = asyncio.to_thread(reapply_edits, outgoing.original, edits, policy=session.policy, wire=incoming.wire)
-            return await asyncio.wait_for(work, self.options.waiting_limit)
-        except Exception as error:  # noqa: BLE001 - the client's own bytes are all that is left
-            self._report_failure(session, f"replay: {_reason(error)}", error)
-            return None
-
-    async def _recorded_edits(self, outgoing: OutgoingRequest) -> tuple[Edit, ...]:
-        """Read the edits from the log, where another proxy may have added some; if that takes too long, use ours."""
-        session, known = outgoing.session, outgoing.session.edits
-        if known is not None and outgoing.incoming.side_request:
-            return known  # a count need not be exact
-        try:
-            return await self._threads.run_unlocked(self.options.acting_limit, session.read_edits)
-        except TimeoutError:
-            if known is None:
-                raise
-            return known
 
     def _with_recorded_edits(self, outgoing: OutgoingRequest, replayed: ReappliedRequest | None) -> OutgoingRequest:
         # A token count is no request to a model.
@@ -338,12 +306,12 @@ class GuardedEngine:
 
         try:
             if ready is None:
-                observed = await self._threads.run_unlocked(None, read)
+                observed = await self.threads.run_unlocked(None, read)
             else:
-                observed = await self._threads.run_with_deadline(session, self._patience, read_and_record)
+                observed = await self.threads.run_with_deadline(session, self._patience, read_and_record)
         except Exception as error:  # noqa: BLE001 - the client has its answer; the next request carries it too
-            self._report_failure(session, f"record: {_reason(error)}", error)
-            observed = await self._threads.run_unlocked(None, read)
+            self._report_failure(session, "record", error)
+            observed = await self.threads.run_unlocked(None, read)
         usage = usage_of(observed.response) if observed.response else None
         self._meters.export(outgoing.record(200, usage))
         if usage is not None:
@@ -358,7 +326,9 @@ class GuardedEngine:
             tally.overflows += 1
         return outgoing
 
-    def _report_failure(self, session: ProxySession, reason: str, error: Exception) -> None:
+    def _report_failure(self, session: ProxySession, attempt: str, error: Exception) -> None:
+        """Count a failure, and log it if it is the session's first of its kind. `attempt` is empty for planning."""
+        reason = f"{attempt}: {_reason(error)}" if attempt else _reason(error)
         self._meters.count("ebb_fallbacks_total", reason=reason)
         if reason not in session.logged_failures:
             session.logged_failures.add(reason)

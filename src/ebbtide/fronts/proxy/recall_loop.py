@@ -17,10 +17,10 @@ import aiohttp
 from aiohttp import web
 
 from ebbtide.fronts.proxy import upstream_client
+from ebbtide.fronts.proxy.answers import ObservedResponse, ResponseCopy
 from ebbtide.fronts.proxy.encoding import Decompressor, is_readable
 from ebbtide.fronts.proxy.guarded_engine import GuardedEngine
-from ebbtide.fronts.proxy.outgoing_request import OutgoingRequest, RecallCalls
-from ebbtide.fronts.proxy.response_copy import ObservedResponse, ResponseCopy
+from ebbtide.fronts.proxy.sessions import OutgoingRequest, RecallCalls
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import read_body
 from ebbtide.wire.replies import parse_event

@@ -1,6 +1,7 @@
 """The proxy's HTTP server: admit a request, find its upstream, let the engine prepare it, send it, relay the answer.
 
-`/healthz`, `/metrics` and `/ebb/...` are the proxy's own pages; every other path belongs to an upstream.
+`/healthz`, `/metrics` and `/ebb/...` are the proxy's own pages: numbers and names of sessions, no content. Every other
+path belongs to an upstream.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from typing import NamedTuple
 import aiohttp
 from aiohttp import web
 
+from ebbtide import __version__
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.core.text.redact import redact
-from ebbtide.fronts.proxy import status, upstream_client
+from ebbtide.fronts.proxy import upstream_client
+from ebbtide.fronts.proxy.answers import AnswerStart, read_start
 from ebbtide.fronts.proxy.encoding import decompress, is_readable
 from ebbtide.fronts.proxy.guard import admit
 from ebbtide.fronts.proxy.guarded_engine import GuardedEngine
@@ -30,10 +33,8 @@ from ebbtide.fronts.proxy.identity import IncomingRequest, identify_request, sen
 from ebbtide.fronts.proxy.meters import LibraryLogHandler, Meters
 from ebbtide.fronts.proxy.options import OWN_MODEL, Options
 from ebbtide.fronts.proxy.otel import otel_exporter
-from ebbtide.fronts.proxy.outgoing_request import OutgoingRequest
 from ebbtide.fronts.proxy.recall_loop import OpenAnswer, RecallLoop
-from ebbtide.fronts.proxy.refusals import AnswerStart, read_start
-from ebbtide.fronts.proxy.sessions import Sessions, SummarySource, UpstreamRoute
+from ebbtide.fronts.proxy.sessions import OutgoingRequest, ProxySession, Sessions, SummarySource, UpstreamRoute
 from ebbtide.fronts.proxy.upstream_summarizer import UpstreamSummarizer
 from ebbtide.fronts.proxy.upstreams import Target, find_target
 from ebbtide.store import Store
@@ -90,7 +91,7 @@ class Proxy:
 
     async def close(self) -> bool:
         """False if a thread did not end."""
-        is_drained = await self.engine.drain()
+        is_drained = await self.engine.threads.drain()
         if self._client is not None:
             await self._client.close()
         return is_drained
@@ -115,7 +116,7 @@ class Proxy:
             self.meters.count("ebb_refused_total", status=admission.status)
             return self._refuse(admission.status, admission.reason)
         path = admission.path.partition("?")[0]
-        page = status.own_page(request.method, path, self)
+        page = _own_page(request.method, path, self)
         if page is not None:
             return page
         target = find_target(self.options.upstreams, admission.path, headers)
@@ -268,6 +269,60 @@ def _error_response(code: int, reason: str) -> web.Response:
     kind = "invalid_request_error" if code < 500 else "api_error"
     error = {"type": kind, "message": f"ebb proxy: {reason}", "code": None}
     return web.json_response({"type": "error", "error": error}, status=code, headers={"x-ebb-proxy": "refused"})
+
+
+def _own_page(method: str, path: str, proxy: Proxy) -> web.Response | None:
+    """Return the page at this path; None if the path belongs to an upstream."""
+    if path not in _PAGES and not path.startswith("/ebb/"):
+        return None
+    if path not in _PAGES:
+        return web.json_response({"error": f"no such page; there are {', '.join(_PAGES)}"}, status=404)
+    if method not in ("GET", "HEAD"):
+        return web.json_response({"error": "GET only"}, status=405, headers={"Allow": "GET, HEAD"})
+    return _PAGES[path](proxy)
+
+
+def _health(proxy: Proxy) -> web.Response:
+    return web.json_response({"status": "ok", "version": __version__, "in_flight": proxy.meters.in_flight})
+
+
+def _metrics(proxy: Proxy) -> web.Response:
+    return web.Response(text=proxy.meters.prometheus(), content_type="text/plain", charset="utf-8")
+
+
+def _summary(proxy: Proxy) -> web.Response:
+    totals = {
+        "listening": proxy.address,
+        "version": __version__,
+        "upstreams": dict(proxy.options.upstreams),
+        "shadow": proxy.options.shadow,
+        "seconds": round(time.time() - proxy.meters.started, 1),
+        "sessions": proxy.sessions.started,
+        **proxy.meters.total.as_dict(),
+    }
+    return web.json_response(totals)
+
+
+def _sessions(proxy: Proxy) -> web.Response:
+    return web.json_response({"sessions": [_session_fields(session) for session in proxy.sessions]})
+
+
+def _session_fields(session: ProxySession) -> dict[str, object]:
+    tally = session.tally
+    return {
+        "session": session.identity.session,
+        "project": session.identity.project,
+        "wire": session.wire,
+        "model": session.model,
+        "window": session.context.window if session.context else session.window,
+        "tokens_before": tally.last_before,
+        "tokens_after": tally.last_after,
+        "last_at": round(tally.last_at, 3),
+        **tally.as_dict(),
+    }
+
+
+_PAGES = {"/healthz": _health, "/metrics": _metrics, "/ebb/summary": _summary, "/ebb/sessions": _sessions}
 
 
 def runner_for(proxy: Proxy) -> web.AppRunner:

@@ -6,6 +6,7 @@ A session that was dropped from memory is loaded from the store with its next re
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +14,9 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from ebbtide.core.errors import StoreError
-from ebbtide.core.types import Edit
+from ebbtide.core.types import Edit, Usage
 from ebbtide.fronts.proxy.identity import Identity, IncomingRequest
-from ebbtide.fronts.proxy.meters import Tally
+from ebbtide.fronts.proxy.meters import RequestRecord, Tally
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.policy import Policy
 from ebbtide.recall.handles import continues_conversation
@@ -28,6 +29,7 @@ from ebbtide.store import Store, open_store
 from ebbtide.store.tenants import PROJECT_PREFIX
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody, read_body
+from ebbtide.wire.protocol import RecallBatch
 
 OnEvent = Callable[[Event], None]
 RecallMode = Literal["path", "tool", "off"]
@@ -152,6 +154,56 @@ class ProxySession:
     def _forward_event(self, event: Event) -> None:
         if self.on_event is not None:
             self.on_event(event)
+
+
+class Refusal(NamedTuple):
+    """The answer to a request that is not sent."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingRequest:
+    incoming: IncomingRequest
+    session: ProxySession
+    original: bytes
+    """The client's body, decompressed, with the recall tools if they were added."""
+    body: bytes
+    """What is sent."""
+    is_edited: bool = False
+    """Whether `body` differs from what the client sent."""
+    has_recall_tools: bool = False
+    """Whether the recall tools were added, so that the answer may call them."""
+    ready: Ready | None = None
+    """The plan; None if nothing was planned. Then the answer's usage says nothing about the last plan."""
+    fallback: str = ""
+    """Why planning failed, if it did."""
+    refusal: Refusal | None = None
+    """Set if the request must not be sent."""
+    started: float = field(default_factory=time.time)
+
+    def record(self, status: int, usage: Usage | None = None) -> RequestRecord:
+        name, tally, seconds = self.session.identity.session, self.session.tally, time.time() - self.started
+        return RequestRecord(
+            self.incoming.wire, self.incoming.model, name, status, self.started, seconds,
+            tally.last_before, tally.last_after, self.is_edited, usage,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallCalls:
+    """Calls of the recall tools in one answer."""
+
+    batches: list[RecallBatch]
+    assistant_text: str
+    """What the model wrote besides the calls."""
+    body: bytes
+    """The next request, as the client would send it if it had the answer so far."""
+    client_goes_first: bool
+    """Whether the client has calls of its own to answer first."""
+    refusal: str = ""
+    """The answer to every call, if they are not to be answered."""
 
 
 class Sessions:

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
+from ebbtide.fronts.proxy.answers import ObservedResponse, ProviderRefusal, ResponseCopy
 from ebbtide.fronts.proxy.meters import Meters
-from ebbtide.fronts.proxy.refusals import ProviderRefusal
-from ebbtide.fronts.proxy.response_copy import ObservedResponse, ResponseCopy
 from ebbtide.fronts.proxy.sessions import ProxySession, UpstreamRoute
 from ebbtide.fronts.proxy.upstream_client import question_headers
 from ebbtide.wire import WIRES

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ebbtide.fronts.proxy.response_copy import ObservedResponse, ResponseCopy
+from ebbtide.fronts.proxy.answers import ObservedResponse, ResponseCopy
 
 
 def chat_event(delta: dict[str, object], finish: str | None = None, **more: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Check whether a request without a plan fits the window, and refuse one that is known not to.
+"""What to send if there is no plan: the recorded edits alone, if the request then fits the window.
 
 A request surely fits if our upper bound of its tokens is within the window. It is known to be too large if our estimate
 is over a window that was configured, that the model's name implies, or that the provider named. A window that is only
@@ -8,15 +8,57 @@ a guess never refuses a request.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from ebbtide.core.errors import Busy, WontFit
+from ebbtide.core.types import Edit
+from ebbtide.fronts.proxy.deadline import EngineThreads
 from ebbtide.fronts.proxy.options import Options
-from ebbtide.fronts.proxy.outgoing_request import OutgoingRequest, Refusal
+from ebbtide.fronts.proxy.sessions import OutgoingRequest, ProxySession, Refusal
+from ebbtide.runtime.outgoing import ReappliedRequest, reapply_edits
 from ebbtide.runtime.stateless import SizeBounds, estimate_bounds, fit
 from ebbtide.wire import WIRES
 
 _MAX_OVERESTIMATE = 1.25
 """How far an estimate may be above the bill. Up to so many windows, the provider decides about a request."""
+
+ReportFailure = Callable[[ProxySession, str, Exception], None]
+"""Takes the session, what was tried, and why it failed."""
+
+
+class RecordedEdits:
+    """Applies the edits in a session's log to a request, and plans nothing."""
+
+    def __init__(self, options: Options, threads: EngineThreads, report_failure: ReportFailure) -> None:
+        self._options, self._threads, self._report_failure = options, threads, report_failure
+
+    async def apply(self, outgoing: OutgoingRequest) -> ReappliedRequest | None:
+        """Return the request with its recorded edits; None if there are none, or they cannot be applied."""
+        if self._options.shadow:
+            return None
+        try:
+            edits = await self._read(outgoing)
+            if not edits:
+                return None
+            policy, wire = outgoing.session.policy, outgoing.incoming.wire
+            # Worth waiting for, as it reads no disk: without its edits the request may be refused.
+            work = asyncio.to_thread(reapply_edits, outgoing.original, edits, policy=policy, wire=wire)
+            return await asyncio.wait_for(work, self._options.waiting_limit)
+        except Exception as error:  # noqa: BLE001 - the client's own bytes are all that is left
+            self._report_failure(outgoing.session, "replay", error)
+            return None
+
+    async def _read(self, outgoing: OutgoingRequest) -> tuple[Edit, ...]:
+        """Read the edits from the log, where another proxy may have added some; if that takes too long, use ours."""
+        known = outgoing.session.edits
+        if known is not None and outgoing.incoming.side_request:
+            return known  # a count need not be exact
+        try:
+            return await self._threads.run_unlocked(self._options.acting_limit, outgoing.session.read_edits)
+        except TimeoutError:
+            if known is None:
+                raise
+            return known
 
 
 class SizeCheck:
