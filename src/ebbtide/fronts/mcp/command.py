@@ -6,9 +6,8 @@ import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import dedent
 
-from ebbtide.argparse_errors import Parser
+from ebbtide.argparse_errors import front_parser
 from ebbtide.config import load_settings, process_environment
 from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.mcp.server import RecallServer, serve
@@ -17,32 +16,29 @@ from ebbtide.store.tenants import is_tenant_project, tenant_name, tenant_project
 from ebbtide.wire.caller import find_credentials
 from ebbtide.workspace import project_root
 
-_ABOUT = """\
-Serves recall to an MCP client over stdio: ebb_recall searches everything a session recorded, and
-ebb_read returns any of it unchanged.
-
-The client's model can read one session only: the one that --session names, else the newest of the
-current project (the git repository around the current folder, or the folder itself). Sessions that
-ebb proxy and ebb run recorded belong to an API key: name the environment variable that has it with
---credential-env.
-"""
-_EXAMPLES = """\
-examples:
-  claude mcp add ebb -- ebb mcp                           the newest session of this project
-  ebb mcp --session nightly                               one session, here or recorded without a project
-  ebb mcp --credential-env ANTHROPIC_API_KEY              what ebb proxy or ebb run recorded with this key
-
-exit codes:
-  0  the client closed the connection
-  1  an internal error or a disk error
-  2  bad input, or the extra is not installed
-
-environment:
-  EBB_HOME  where sessions are stored
-"""
-
 
 def main(arguments: Sequence[str]) -> int:
+    """Serves recall to an MCP client over stdio: ebb_recall searches everything a session recorded, and
+    ebb_read returns any of it unchanged.
+
+    The client's model can read one session only: the one that --session names, else the newest of the
+    current project (the git repository around the current folder, or the folder itself). Sessions that
+    ebb proxy and ebb run recorded belong to an API key: name the environment variable that has it with
+    --credential-env.
+
+    examples:
+      claude mcp add ebb -- ebb mcp                           the newest session of this project
+      ebb mcp --session nightly                               one session, here or recorded without a project
+      ebb mcp --credential-env ANTHROPIC_API_KEY              what ebb proxy or ebb run recorded with this key
+
+    exit codes:
+      0  the client closed the connection
+      1  an internal error or a disk error
+      2  bad input, or the extra is not installed
+
+    environment:
+      EBB_HOME  where sessions are stored
+    """
     args = command_line().parse_args(arguments)
     settings = load_settings(arguments={"store": args.store})
     serve(RecallServer(store=open_store(settings.store), session=args.session, projects=_projects(args)))
@@ -87,12 +83,7 @@ def _tenants(credential: str) -> list[str]:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="ebb mcp",
-        description=dedent(_ABOUT),
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = front_parser("mcp", main)
     parser.add_argument("--session", default="", metavar="ID", help="default: the newest of the project, at each call")
     parser.add_argument("--project", metavar="PATH", help="serve sessions of this project; default: the current one")
     parser.add_argument(

@@ -6,10 +6,9 @@ import argparse
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from textwrap import dedent
 from typing import TypeVar
 
-from ebbtide.argparse_errors import Parser
+from ebbtide.argparse_errors import front_parser
 from ebbtide.config import Settings, load_settings
 from ebbtide.config_keys import parse_port
 from ebbtide.core.errors import BadConfig
@@ -25,32 +24,29 @@ except ModuleNotFoundError as missing:
         raise
     raise BadConfig("ebb proxy needs more packages: pip install 'ebbtide[proxy]'") from missing
 
-_ABOUT = """\
-Runs an endpoint that any client can use instead of its provider's: set the base URL, change no code.
-Conversations that outgrow the context window are made to fit; everything else passes through, byte
-for byte. Without --upstream, requests are sent to the provider that serves their path.
-"""
-_EXAMPLES = """\
-examples:
-  ebb proxy                                    then: ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
-  ebb proxy --window 8192 --upstream http://127.0.0.1:8080     a big agent on a small local model
-  ebb proxy --summarizer own                   the model itself writes summaries, from its cache
-  ebb proxy --shadow                           change nothing; /ebb/summary shows what it would save
-  ebb proxy --upstream anthropic=https://gw.example/claude --upstream openai=https://gw.example/gpt
-
-exit codes:
-  0  stopped by a signal, after its streams ended
-  1  an internal error or a disk error: something did not end and was abandoned
-  2  bad input or settings, before it listens
-
-environment:
-  EBB_HOME, EBB_POLICY, EBB_WINDOW         same as --store, --policy, --window
-  EBB_PROXY_TOKEN                          same as --token, but not visible in process lists
-  OTEL_EXPORTER_OTLP_ENDPOINT              where --otel sends data
-"""
-
 
 def main(arguments: Sequence[str]) -> int:
+    """Runs an endpoint that any client can use instead of its provider's: set the base URL, change no code.
+    Conversations that outgrow the context window are made to fit; everything else passes through, byte
+    for byte. Without --upstream, requests are sent to the provider that serves their path.
+
+    examples:
+      ebb proxy                                    then: ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
+      ebb proxy --window 8192 --upstream http://127.0.0.1:8080     a big agent on a small local model
+      ebb proxy --summarizer own                   the model itself writes summaries, from its cache
+      ebb proxy --shadow                           change nothing; /ebb/summary shows what it would save
+      ebb proxy --upstream anthropic=https://gw.example/claude --upstream openai=https://gw.example/gpt
+
+    exit codes:
+      0  stopped by a signal, after its streams ended
+      1  an internal error or a disk error: something did not end and was abandoned
+      2  bad input or settings, before it listens
+
+    environment:
+      EBB_HOME, EBB_POLICY, EBB_WINDOW         same as --store, --policy, --window
+      EBB_PROXY_TOKEN                          same as --token, but not visible in process lists
+      OTEL_EXPORTER_OTLP_ENDPOINT              where --otel sends data
+    """
     options = build_options(command_line().parse_args(arguments))
     check_address(options)
     code = asyncio.run(serve(options))
@@ -111,12 +107,7 @@ def _names(file: Mapping[str, object], key: str) -> tuple[str, ...]:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="ebb proxy",
-        description=dedent(_ABOUT),
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = front_parser("proxy", main)
     add = parser.add_argument
     add(
         "--upstream",

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 
-from ebbtide.argparse_errors import Parser
+from ebbtide.argparse_errors import front_parser
 from ebbtide.config import process_environment
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible
@@ -18,35 +18,32 @@ from ebbtide.fronts.run.proxy_process import CannotStart, ProxyProcess
 CANNOT_START = 125
 """As in `env`, `timeout` and `docker run`: the failure is ours and not the program's."""
 
-_ABOUT = """\
-Runs a program behind its own proxy: its conversations stay inside the model's context window, and
-you change nothing in the program. The base URLs that known clients read are set for it; if you had
-set an address yourself, the proxy sends requests there. The program has your terminal and gets your
-Ctrl-C, and ebb run returns its exit code, or 125 if it could not be started. At the end you see how
-many tokens were sent, removed and billed.
-"""
-_EXAMPLES = """\
-examples:
-  ebb run -- claude                            Claude Code, as you always start it
-  ebb run --window 8k -- claude -p "hello"     a big agent on a small window
-  ebb run -- python my_agent.py                anything on the official SDKs
-  ebb run --shadow -- codex                    change nothing, and see what it would save
-  ebb run --upstream http://127.0.0.1:8080 -- aider       send everything to your own model
-  ebb run --upstream openai=https://chatgpt.com/backend-api/codex -- codex    Codex with a login
-  ebb run --list                               show what is set, for which program
-
-exit codes:
-  the program's own
-  125  the program or its proxy could not be started
-  2    bad input; nothing was started
-
-environment:
-  EBB_HOME, EBB_POLICY, EBB_WINDOW         same as --store, --policy, --window
-  ANTHROPIC_BASE_URL, OPENAI_BASE_URL      where the proxy sends requests, if you set them
-"""
-
 
 def main(arguments: Sequence[str]) -> int:
+    """Runs a program behind its own proxy: its conversations stay inside the model's context window, and
+    you change nothing in the program. The base URLs that known clients read are set for it; if you had
+    set an address yourself, the proxy sends requests there. The program has your terminal and gets your
+    Ctrl-C, and ebb run returns its exit code, or 125 if it could not be started. At the end you see how
+    many tokens were sent, removed and billed.
+
+    examples:
+      ebb run -- claude                            Claude Code, as you always start it
+      ebb run --window 8k -- claude -p "hello"     a big agent on a small window
+      ebb run -- python my_agent.py                anything on the official SDKs
+      ebb run --shadow -- codex                    change nothing, and see what it would save
+      ebb run --upstream http://127.0.0.1:8080 -- aider       send everything to your own model
+      ebb run --upstream openai=https://chatgpt.com/backend-api/codex -- codex    Codex with a login
+      ebb run --list                               show what is set, for which program
+
+    exit codes:
+      the program's own
+      125  the program or its proxy could not be started
+      2    bad input; nothing was started
+
+    environment:
+      EBB_HOME, EBB_POLICY, EBB_WINDOW         same as --store, --policy, --window
+      ANTHROPIC_BASE_URL, OPENAI_BASE_URL      where the proxy sends requests, if you set them
+    """
     parser = command_line()
     args = parser.parse_args(arguments)
     environ = process_environment()
@@ -179,13 +176,8 @@ def _print_error(message: str) -> None:
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="ebb run",
-        usage="ebb run [OPTIONS] -- CMD [ARGUMENTS...]",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = front_parser("run", main)
+    parser.usage = "ebb run [OPTIONS] -- CMD [ARGUMENTS...]"
     add = parser.add_argument
     add("command", nargs=argparse.REMAINDER, metavar="CMD", help="the program and its arguments, after --")
     add("--list", action="store_true", help="show what is set, for which program, and start nothing")
