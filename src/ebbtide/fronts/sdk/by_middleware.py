@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Protocol, TypeVar, cast
 
 from ebbtide.fronts.sdk.answers import aaccept_answer, accept_answer, attach_report
-from ebbtide.fronts.sdk.call_gate import CallGate, GatedCall, wire_for_call
-from ebbtide.fronts.sdk.sessions import Body, ModelCall, owner_hash
+from ebbtide.fronts.sdk.call_gate import CallGate, GatedCall, read_call
+from ebbtide.fronts.sdk.sessions import ModelCall
 
 
 class Request(Protocol):
@@ -128,19 +128,8 @@ class AsyncMiddleware(GateMiddleware):
 
 
 def _read_call(client: object, request: Request) -> ModelCall | None:
-    wire = wire_for_call(request.method, request.url, request.json)
-    if not wire:
-        return None
-    body = cast(Body, request.json)
-    betas = {name: value for name, value in request.headers.items() if name.lower() == "anthropic-beta"}
-    return ModelCall(
-        wire=wire,
-        url=request.url,
-        body=body,
-        headers={name: value for name, value in betas.items() if isinstance(value, str)},
-        owner=owner_hash(client, request.headers, body),
-        is_retry=request.retries_taken > 0,
-    )
+    is_retry = request.retries_taken > 0
+    return read_call(client, request.method, request.url, request.json, request.headers, is_retry=is_retry)
 
 
 def _with_body(request: Request, gated: GatedCall) -> Request:

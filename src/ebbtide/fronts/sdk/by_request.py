@@ -12,8 +12,8 @@ from functools import cache
 from typing import Protocol, TypeVar, cast
 
 from ebbtide.fronts.sdk.answers import aaccept_answer, accept_answer
-from ebbtide.fronts.sdk.call_gate import CallGate, GatedCall, wire_for_call
-from ebbtide.fronts.sdk.sessions import Body, ModelCall, owner_hash
+from ebbtide.fronts.sdk.call_gate import CallGate, GatedCall, read_call
+from ebbtide.fronts.sdk.sessions import ModelCall
 
 T = TypeVar("T")
 
@@ -108,16 +108,11 @@ async def _asend(client: object, options: Options, send: AsyncSend) -> object:
 
 
 def _read_call(client: object, options: Options) -> ModelCall | None:
-    wire = wire_for_call(options.method, options.url, options.json_data)
-    if not wire:
-        return None
-    body = cast(Body, options.json_data)
-    if isinstance(options.extra_json, Mapping):
+    body = options.json_data
+    if isinstance(body, Mapping) and isinstance(options.extra_json, Mapping):
         body = {**body, **options.extra_json}  # `extra_body`, which the SDK merges in as well
     headers = options.headers if isinstance(options.headers, Mapping) else {}
-    betas = {name: value for name, value in headers.items() if name.lower().endswith("-beta")}
-    betas = {name: value for name, value in betas.items() if isinstance(value, str)}
-    return ModelCall(wire=wire, url=options.url, body=body, headers=betas, owner=owner_hash(client, headers, body))
+    return read_call(client, options.method, options.url, body, headers)
 
 
 def _with_body(options: Options, gated: GatedCall) -> Options:

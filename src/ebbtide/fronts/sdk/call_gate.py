@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from ebbtide.core.errors import BadRequest, Blocked, Busy, WontFit
-from ebbtide.fronts.sdk.sessions import Body, ModelCall, SdkSession, SdkSessions
+from ebbtide.fronts.sdk.sessions import Body, ModelCall, SdkSession, SdkSessions, owner_hash
 from ebbtide.policy import Policy
 from ebbtide.runtime import Context, Ready, Report
 from ebbtide.wire import WIRES
@@ -41,15 +41,21 @@ _IS_ASKING: ContextVar[bool] = ContextVar("ebbtide_asking", default=False)
 """Set while a summarizer runs. If it uses the wrapped client, it would otherwise wait for itself."""
 
 
-def wire_for_call(method: str, url: str, body: object) -> str:
-    """Return the wire of a model call that has its conversation in it; empty for any other call."""
+def read_call(
+    client: object, method: str, url: str, body: object, headers: Mapping[str, object], *, is_retry: bool = False
+) -> ModelCall | None:
+    """Return a call that has its conversation in it; None for any other, which is left alone."""
     if method.lower() != "post" or not isinstance(body, Mapping):
-        return ""
-    thread = body.get("thread")
+        return None
+    thread, wire = body.get("thread"), _ROUTES.get(url.partition("?")[0])
     # In Anthropic's threads the server has the conversation: here are only results without their calls.
-    if isinstance(thread, Mapping) and thread.get("type") == "continue":
-        return ""
-    return _ROUTES.get(url.partition("?")[0], "")
+    if wire is None or (isinstance(thread, Mapping) and thread.get("type") == "continue"):
+        return None
+    betas = {
+        name: value for name, value in headers.items() if name.lower().endswith("-beta") and isinstance(value, str)
+    }
+    owner = owner_hash(client, headers, body)
+    return ModelCall(wire=wire, url=url, body=body, headers=betas, owner=owner, is_retry=is_retry)
 
 
 @dataclass(slots=True)
