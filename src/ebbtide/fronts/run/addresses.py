@@ -120,10 +120,7 @@ def plan_routes(environ: Environment, upstreams: Sequence[str] = ()) -> RoutePla
 
 def _opencode_routes(environ: Environment, routes: Mapping[str, Route], given: Mapping[str, str]) -> dict[str, Route]:
     """OpenCode expects `/v1` in Anthropic's address too. An address in its own settings is its upstream."""
-    by_provider = {
-        "anthropic": replace(routes["ANTHROPIC_BASE_URL"], path="/v1"),
-        "openai": routes["OPENAI_BASE_URL"],
-    }
+    by_provider = {"anthropic": replace(routes["ANTHROPIC_BASE_URL"], path="/v1"), "openai": routes["OPENAI_BASE_URL"]}
     for name in _OPENCODE_PROVIDERS:
         address = _opencode_base_url(_opencode_settings(environ), name)
         if address and name not in given:
