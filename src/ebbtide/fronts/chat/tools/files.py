@@ -175,7 +175,7 @@ def replace_text(content: str, old: str, new: str, *, everywhere: bool) -> str:
     if old == new:
         raise ToolError("`old` and `new` are the same")
     if times == 0:
-        raise ToolError("`old` does not stand in the file, blanks and line ends pluralize. Read the place again.")
+        raise ToolError("`old` does not stand in the file, blanks and line ends count. Read the place again.")
     if times > 1 and not everywhere:
         raise ToolError(f"`old` stands there {times} times. Give more of the text around it, or set `all`.")
     return content.replace(old, new)
