@@ -263,18 +263,6 @@ class TurnFormat(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
-    """What a provider would refuse."""
-
-    rule: str
-    """As in validity.md: `A16`."""
-    path: str
-    """As in `messages.3.content.0`."""
-    message: str
-    """In the provider's words if they are known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
     """What `repair` changed in the request. The store is never changed."""
 
@@ -289,13 +277,12 @@ class Finding:
     """A broken rule and its repair. If there is no repair, the request is refused."""
 
     rule: str
+    """As in validity.md: `A16`."""
     path: str
+    """As in `messages.3.content.0`."""
     message: str
+    """In the provider's words if they are known."""
     repair: str = ""
-
-    @property
-    def violation(self) -> Violation:
-        return Violation(rule=self.rule, path=self.path, message=self.message)
 
     @property
     def as_repair(self) -> Repair:

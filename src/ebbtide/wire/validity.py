@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.records import uuid5
-from ebbtide.wire.protocol import Finding, Repair, Violation, Wire
+from ebbtide.wire.protocol import Finding, Repair, Wire
 
 Json = Any
 """A JSON value from a client: nothing about it is certain."""
@@ -34,20 +34,20 @@ _ID_NAMESPACE = bytes.fromhex("6f9d3c583f0e5b579c5e6d6f2c1b8a44")
 """Namespace of the ids we make. Changing it would miss every prompt cache that holds one."""
 
 
-def violations(wire: Wire, body: Mapping[str, Any], *, since: int = 0) -> list[Violation]:
+def violations(wire: Wire, body: Mapping[str, Any], *, since: int = 0) -> list[Finding]:
     """List what the provider would refuse. Rules never confirmed against a live provider are not reported.
 
     With `since`, that many leading messages were checked before and have not changed.
     """
     if (finding := _unreadable(wire, body)) is not None:
-        return [finding.violation]
+        return [finding]
     messages = body.get(wire.list_key)
     if not isinstance(messages, list):
         return []
     start = wire.rules.first_to_check(messages, min(since, len(messages)))
     breakpoints = _count_breakpoints(messages[:start]) if start else None
     findings = wire.rules.check(body, start, frozenset(), breakpoints)
-    return [finding.violation for finding in findings if finding.rule not in UNVERIFIED]
+    return [finding for finding in findings if finding.rule not in UNVERIFIED]
 
 
 def repair(

@@ -6,7 +6,8 @@ import pytest
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.wire import WIRES
-from ebbtide.wire.anthropic.rules.structure import OPERATOR, UNANSWERED
+from ebbtide.wire.anthropic.rules.structure import OPERATOR
+from ebbtide.wire.call_pairs import UNANSWERED
 from ebbtide.wire.validity import repair, violations
 from poison.case import HOUR, MARK, THOUGHT, TOOLS, assistant, result, text, use, user
 from poison.histories import picture

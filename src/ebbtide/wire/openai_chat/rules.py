@@ -18,10 +18,10 @@ Not checked here: C7 C9 C10 C12 (unverified, and no harmless repair), C11 (size:
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from ebbtide.wire.call_pairs import UNANSWERED, choose_results, make_unique_id, with_call_id
 from ebbtide.wire.protocol import Finding
 from ebbtide.wire.validity import (
     SHAPE,
@@ -29,7 +29,6 @@ from ebbtide.wire.validity import (
     Log,
     as_text,
     find_unencodable_parts,
-    make_id,
     make_parts_encodable,
     refuse_unrepairable,
     safe_id,
@@ -38,7 +37,6 @@ from ebbtide.wire.validity import (
 Message = Mapping[str, Json]
 
 CALL_ID = re.compile(r".{1,40}", re.DOTALL)
-UNANSWERED = "No result: the call was interrupted before a result was recorded."
 WORDLESS = ("tool_calls", "function_call", "refusal", "audio")
 """C6, C13: beside one of these an assistant message needs no content."""
 TOO_LONG = "string too long. Expected a string with maximum length 40"
@@ -211,11 +209,8 @@ def _rename_duplicates(message: Message, index: int, log: Log) -> tuple[Message,
     names: list[tuple[str, str]] = []
     calls = []
     for n, call in enumerate(_calls(message)):
-        client_id = sent_id = call["id"]
-        attempt = 0
-        while any(sent_id == used for _, used in names):
-            sent_id = make_id("call_", "again", client_id, index, n, attempt)
-            attempt += 1
+        client_id = call["id"]
+        sent_id = make_unique_id(client_id, [used for _, used in names], "call_", index, n)
         if sent_id != client_id:
             log.note("C5", f"messages.{index}.tool_calls.{n}.id", "tool call ids must be unique", "renamed")
         names.append((client_id, sent_id))
@@ -226,33 +221,24 @@ def _rename_duplicates(message: Message, index: int, log: Log) -> tuple[Message,
 
 def _answer_calls(run: list[tuple[int, Message]], calls: list[tuple[str, str]], log: Log) -> list[Message]:
     """C1, C2: results first, then placeholders for missing ones, then the other messages before the next reply."""
-    answers = [message["tool_call_id"] for _, message in run if role(message) == "tool"]
-    is_in_order = all(role(message) == "tool" for _, message in run[: len(answers)])
-    if is_in_order and len(answers) == len(calls) and {*answers} == {sent for _, sent in calls}:
+    results = [message for _, message in run if role(message) == "tool"]
+    is_in_order = len(results) == len(calls) and all(role(message) == "tool" for _, message in run[: len(calls)])
+    if is_in_order and {message["tool_call_id"] for message in results} == {sent_id for _, sent_id in calls}:
         return [message for _, message in run]
-    results_by_id: dict[str, list[Message]] = defaultdict(list)
-    for _, message in run:
-        if role(message) == "tool":
-            results_by_id[message["tool_call_id"]].append(message)
-    calls_left = Counter(client_id for client_id, _ in calls)
-    chosen: dict[int, str] = {}
-    missing = []
-    for came, sent_id in calls:
-        calls_left[came] -= 1
-        candidates = results_by_id[came]
-        # Several calls of one id take their results in order; the last one takes the last result.
-        if candidates:
-            chosen[id(candidates.pop(0 if calls_left[came] else -1))] = sent_id
-        else:
-            missing.append(sent_id)
+    chosen, unanswered = choose_results([client_id for client_id, _ in calls], results, "tool_call_id")
+    missing = [calls[index][1] for index in unanswered]
     _note_answers(run, calls, missing, chosen, log)
-    results = [_with_call_id(message, chosen[id(message)]) for _, message in run if id(message) in chosen]
+    results = [
+        with_call_id(message, "tool_call_id", calls[chosen[id(message)]][1])
+        for message in results
+        if id(message) in chosen
+    ]
     stand_ins = [{"role": "tool", "tool_call_id": identity, "content": UNANSWERED} for identity in missing]
     return [*results, *stand_ins, *(message for _, message in run if role(message) != "tool")]
 
 
 def _note_answers(
-    run: list[tuple[int, Message]], calls: list[tuple[str, str]], missing: list[str], chosen: dict[int, str], log: Log
+    run: list[tuple[int, Message]], calls: list[tuple[str, str]], missing: list[str], chosen: dict[int, int], log: Log
 ) -> None:
     """Note what `_answer_calls` did."""
     open_ids = {client_id for client_id, _ in calls}
@@ -269,7 +255,3 @@ def _note_answers(
             log.note("C2", path, NOT_ASKED, "dropped")
     for identity in missing:
         log.note("C1", f"messages.{run[0][0] if run else 'end'}", NOT_ANSWERED + identity, "stand-in result")
-
-
-def _with_call_id(message: Message, identity: str) -> Message:
-    return message if message["tool_call_id"] == identity else {**message, "tool_call_id": identity}

@@ -288,27 +288,6 @@ def _fix_text(block: Block, place: BlockPlace) -> Block | None:
     return drop_blank_text(block, place.path, place.note)
 
 
-def _fix_image(block: Block, place: BlockPlace) -> Block:
-    return fix_image(block, place.path, place.note)
-
-
-def _fix_document(block: Block, place: BlockPlace) -> Block:
-    return fix_document(block, place.path, place.note)
-
-
-_RULES: dict[str, Callable[[Block, BlockPlace], Block | None]] = {
-    "text": _fix_text,
-    "thinking": _require_assistant,
-    "redacted_thinking": _require_assistant,
-    "tool_use": _fix_call,
-    "tool_result": _fix_result,
-    "image": _fix_image,
-    "document": _fix_document,
-    "compaction": _fix_compaction,
-    **dict.fromkeys(SERVER_USE, _require_assistant),
-}
-
-
 MAX_SIDE, MANY_MAX_SIDE, MANY = 8000, 2000, 20
 """Pixels allowed on a side; pixels allowed once there are more than `MANY` images."""
 STEP = 10
@@ -322,8 +301,9 @@ TOO_LARGE_AMONG_MANY = (
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-def fix_image(block: Block, path: str, note: Note) -> Block:
+def _fix_image(block: Block, place: BlockPlace) -> Block:
     """A54 (one image), A55, A56: an image is small enough, and of the type it states."""
+    path, note = place.path, place.note
     source = block.get("source")
     if not isinstance(source, dict):
         note("A56", path, "Could not process image", "replaced by a line of text")
@@ -350,14 +330,29 @@ def fix_image(block: Block, path: str, note: Note) -> Block:
     return block
 
 
-def fix_document(block: Block, path: str, note: Note) -> Block:
+def _fix_document(block: Block, place: BlockPlace) -> Block:
     """A57: base64 without newlines."""
     source = block.get("source")
     data = source.get("data") if isinstance(source, dict) and source.get("type") == "base64" else None
     if not isinstance(source, dict) or not isinstance(data, str) or not any(space in data for space in "\r\n"):
         return block
-    note("A57", f"{path}.document.source.base64.data", "base64 must not contain newlines", "newlines removed")
+    place.note(
+        "A57", f"{place.path}.document.source.base64.data", "base64 must not contain newlines", "newlines removed"
+    )
     return {**block, "source": {**source, "data": data.replace("\r", "").replace("\n", "")}}
+
+
+_RULES: dict[str, Callable[[Block, BlockPlace], Block | None]] = {
+    "text": _fix_text,
+    "thinking": _require_assistant,
+    "redacted_thinking": _require_assistant,
+    "tool_use": _fix_call,
+    "tool_result": _fix_result,
+    "image": _fix_image,
+    "document": _fix_document,
+    "compaction": _fix_compaction,
+    **dict.fromkeys(SERVER_USE, _require_assistant),
+}
 
 
 def find_crowded_images(messages: Sequence[Json], since: int) -> list[tuple[int, Finding, Block, Block]]:

@@ -6,7 +6,6 @@ together or are dropped together.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from ebbtide.wire.anthropic.rules.structure import (
     ORPHANED,
     SERVER_USE,
     THINKING,
-    UNANSWERED,
     Block,
     BodyFacts,
     blocks,
@@ -32,8 +30,9 @@ from ebbtide.wire.anthropic.rules.structure import (
     takes_system_turns,
     text_block,
 )
+from ebbtide.wire.call_pairs import UNANSWERED, choose_results, make_unique_id, with_call_id
 from ebbtide.wire.protocol import Finding
-from ebbtide.wire.validity import Indexed, Json, Log, as_text, make_id
+from ebbtide.wire.validity import Indexed, Json, Log, as_text
 
 
 def find_missing_container(facts: BodyFacts) -> Iterator[Finding]:
@@ -98,11 +97,8 @@ def _rename_duplicates(entry: Indexed, used_ids: set[str], log: Log) -> tuple[In
         if kind(block) != "tool_use" or role(entry.message) != "assistant":
             parts.append(block)
             continue
-        client_id = sent_id = block["id"]
-        attempt = 0
-        while sent_id in used_ids:
-            sent_id = make_id("toolu_", "again", client_id, entry.index, at, attempt)
-            attempt += 1
+        client_id = block["id"]
+        sent_id = make_unique_id(client_id, used_ids, "toolu_", entry.index, at)
         used_ids.add(sent_id)
         open_calls.append(_OpenCall(client_id, sent_id, is_programmatic(block)))
         if sent_id != client_id:
@@ -113,21 +109,14 @@ def _rename_duplicates(entry: Indexed, used_ids: set[str], log: Log) -> tuple[In
 
 def _answer_calls(entry: Indexed, open_calls: list[_OpenCall], log: Log) -> Indexed:
     """A16 to A19: one result for each call first, then placeholders for missing ones, then the other blocks."""
-    results_by_id: dict[str, list[Block]] = defaultdict(list)
-    for block in _results(entry.message):
-        results_by_id[block["tool_use_id"]].append(block)
-    calls_left = Counter(call.client_id for call in open_calls)
-    chosen: dict[int, str] = {}
-    missing: list[_OpenCall] = []
-    for call in open_calls:
-        calls_left[call.client_id] -= 1
-        candidates = results_by_id[call.client_id]
-        # Several calls of one id take their results in order; the last one takes the last result (A18).
-        if candidates:
-            chosen[id(candidates.pop(0 if calls_left[call.client_id] else -1))] = call.sent_id
-        else:
-            missing.append(call)
-    results = [_with_call_id(block, chosen[id(block)]) for block in _results(entry.message) if id(block) in chosen]
+    answers = _results(entry.message)
+    chosen, unanswered = choose_results([call.client_id for call in open_calls], answers, "tool_use_id")
+    missing = [open_calls[index] for index in unanswered]
+    results = [
+        with_call_id(block, "tool_use_id", open_calls[chosen[id(block)]].sent_id)
+        for block in answers
+        if id(block) in chosen
+    ]
     results += [_missing_result(call.sent_id) for call in missing]
     others = [block for block in blocks(entry.message) if kind(block) != "tool_result"]
     _note_answers(entry, open_calls, missing, chosen, log)
@@ -141,7 +130,7 @@ def _answer_calls(entry: Indexed, open_calls: list[_OpenCall], log: Log) -> Inde
 
 
 def _note_answers(
-    entry: Indexed, open_calls: list[_OpenCall], missing: list[_OpenCall], chosen: dict[int, str], log: Log
+    entry: Indexed, open_calls: list[_OpenCall], missing: list[_OpenCall], chosen: dict[int, int], log: Log
 ) -> None:
     """Note what `_answer_calls` did, in the order of the rules."""
     path = f"messages.{entry.index}"
@@ -164,10 +153,6 @@ def _note_answers(
 
 def _results(message: Json, speaker: str = "user") -> list[Block]:
     return [block for block in blocks(message) if kind(block) == "tool_result"] if role(message) == speaker else []
-
-
-def _with_call_id(block: Block, identity: str) -> Block:
-    return block if block["tool_use_id"] == identity else {**block, "tool_use_id": identity}
 
 
 def _missing_result(identity: str) -> Block:

@@ -22,7 +22,6 @@ SERVER_USE = ("server_tool_use", "mcp_tool_use")
 EMPTY = "(empty message)"
 CONTINUE = "Continue."
 EARLIER = "(The conversation so far is not shown.)"
-UNANSWERED = "No result: the call was interrupted before a result was recorded."
 ORPHANED = "(A tool result stood here; its call is no longer part of the conversation.)"
 OPERATOR = "[Instruction from the operator of this system, not from the user]\n"
 NO_OUTPUT = "(no output)"

@@ -14,7 +14,6 @@ Item = Mapping[str, Json]
 
 CALL_ID = re.compile(r".{1,64}", re.DOTALL)
 ITEM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-UNANSWERED = "No result: the call was interrupted before a result was recorded."
 PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
 """R8: the types whose id prefix was seen enforced."""
 OUTPUTS = {

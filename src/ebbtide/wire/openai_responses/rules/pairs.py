@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from ebbtide.wire.call_pairs import UNANSWERED
 from ebbtide.wire.openai_responses.rules.items import (
     NEEDS_ITS_ID,
     OUTPUT_TYPES,
@@ -16,7 +17,6 @@ from ebbtide.wire.openai_responses.rules.items import (
     PREFIXES,
     REMOVED_REASONING,
     TEXT_OUTPUTS,
-    UNANSWERED,
     Item,
     call_id,
     drop_id,
