@@ -38,7 +38,7 @@ class _RequestSize(NamedTuple):
 
 @dataclass(slots=True)
 class Trace:
-    """Columns of the same length. The page reads them by name."""
+    """Columns of the same length. Each is a field, although there are 15, because the page reads them by name."""
 
     at: list[float] = field(default_factory=list)
     model: list[str] = field(default_factory=list)
