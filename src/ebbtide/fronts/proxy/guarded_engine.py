@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from ebbtide.core.errors import Busy, WontFit
 from ebbtide.core.types import COMPACTION_PASSES
@@ -36,6 +38,7 @@ from ebbtide.wire.body import ParsedBody
 from ebbtide.wire.protocol import RecallCall
 from ebbtide.wire.recall_tools import with_recall_tools
 
+T = TypeVar("T")
 _IDLE_GROWTH = 32 << 10
 """Bytes by which a request may grow and still be an idle turn; more must be read and counted first."""
 _MIN_BYTES_PER_TOKEN = 3
@@ -86,11 +89,9 @@ class GuardedEngine:
                 context.prepare(outgoing.original)  # a context can only compact what it prepared last
             return context.overflowed(refusal)
 
-        try:
-            ready = await self.threads.run_with_deadline(session, self._patience, compact)
-        except Exception as error:  # noqa: BLE001 - the client gets the provider's error
-            self._report_failure(session, "", error)
-            return None
+        ready = await self._attempt(session, "", self.threads.run_with_deadline(session, self._patience, compact))
+        if ready is None:
+            return None  # the client gets the provider's error
         smaller = self._with_plan(replace(outgoing, fallback=""), ready)
         return None if smaller.body == outgoing.body else self._count_overflow(smaller)
 
@@ -103,13 +104,10 @@ class GuardedEngine:
         """
         if self.options.shadow:
             return None
-        try:
-            body = await self.threads.run_unlocked(self._patience, lambda: self._size_check.shrink(outgoing))
-        except Exception as error:  # noqa: BLE001 - the client gets the empty answer
-            self._report_failure(outgoing.session, "empty stream", error)
-            return None
+        work = self.threads.run_unlocked(self._patience, lambda: self._size_check.shrink(outgoing))
+        body = await self._attempt(outgoing.session, "empty stream", work)
         if body is None or body == outgoing.body:
-            return None
+            return None  # the client gets the empty answer
         self._meters.count("ebb_overflows_total")
         # No `ready`: the usage is that of another request than the one in the log.
         return self._count_overflow(replace(outgoing, body=body, is_edited=True, ready=None, fallback=""))
@@ -150,13 +148,11 @@ class GuardedEngine:
     async def _find_session(self, incoming: IncomingRequest, parsed: ParsedBody) -> ProxySession:
         """Find or start the request's session. A renewed token starts a new one if the old one cannot be looked up."""
         if self._sessions.may_have_renewed_token(incoming):
+            find = partial(self._sessions.find_renewed_session, incoming, parsed.tree)
             try:
-                await self.threads.run_unlocked(
-                    self.options.acting_limit, lambda: self._sessions.find_renewed_session(incoming, parsed.tree)
-                )
+                await self.threads.run_unlocked(self.options.acting_limit, find)
             except Exception as error:  # noqa: BLE001
-                session = self._sessions.session_for(incoming)
-                self._report_failure(session, "renewed token", error)
+                self._report_failure(self._sessions.session_for(incoming), "renewed token", error)
         return self._sessions.session_for(incoming)
 
     async def _add_recall_tools(self, outgoing: OutgoingRequest, parsed: ParsedBody) -> OutgoingRequest:
@@ -169,13 +165,12 @@ class GuardedEngine:
         tree = with_recall_tools(WIRES[incoming.wire], parsed.tree)
         if tree is None:
             return outgoing
-        try:
-            if session.recall_mode is None:
-                await self.threads.run_unlocked(self.options.acting_limit, session.uses_recall_tools)
-        except Exception as error:  # noqa: BLE001
-            self._report_failure(session, "recall", error)
-            return outgoing
-        if not session.uses_recall_tools():
+        if session.recall_mode is None:
+            work = self.threads.run_unlocked(self.options.acting_limit, session.uses_recall_tools)
+            uses_tools = await self._attempt(session, "recall", work)
+        else:
+            uses_tools = session.uses_recall_tools()
+        if not uses_tools:
             return outgoing
         body = parsed.emit(tree)
         return replace(outgoing, original=body, body=body, is_edited=True, has_recall_tools=True)
@@ -317,6 +312,14 @@ class GuardedEngine:
         if usage is not None:
             for tally in self._tallies(session):
                 tally.count_usage(usage)
+
+    async def _attempt(self, session: ProxySession, attempt: str, work: Awaitable[T]) -> T | None:
+        """Return None if the work fails. The failure is reported, and the request goes on without it."""
+        try:
+            return await work
+        except Exception as error:  # noqa: BLE001 - a failure here must not stop the request
+            self._report_failure(session, attempt, error)
+            return None
 
     def _tallies(self, session: ProxySession) -> tuple[Tally, Tally]:
         return session.tally, self._meters.total

@@ -36,6 +36,7 @@ _HELP = {
     "ebb_first_byte_seconds": "Time from a request to the first byte of its answer.",
 }
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_ENCODER = json.JSONEncoder(default=str)
 _Series = tuple[str, tuple[tuple[str, str], ...]]
 """The name of a metric and its labels, sorted."""
 
@@ -93,7 +94,7 @@ class Tally:
         self.last_at, self.last_before, self.last_after = at, before, after
 
     def count_usage(self, usage: Usage) -> None:
-        self.input_tokens += usage.input + usage.cache_read + usage.cache_write
+        self.input_tokens += usage.prompt
         self.cache_read_tokens += usage.cache_read
         self.cache_write_tokens += usage.cache_write
         self.output_tokens += usage.output
@@ -114,12 +115,10 @@ class JsonLog:
         self._out = out
 
     def line(self, event: str, **fields: object) -> None:
-        record = {
-            "at": round(time.time(), 3),
-            "event": event,
-            **{k: v for k, v in fields.items() if v not in (None, "")},
-        }
-        print(json.dumps(record, ensure_ascii=True, default=str), file=self._out or sys.stderr, flush=True)
+        named = {name: value for name, value in fields.items() if value not in (None, "")}
+        out = self._out or sys.stderr
+        out.write(_ENCODER.encode({"at": round(time.time(), 3), "event": event, **named}) + "\n")
+        out.flush()
 
     def failure(self, session: str, reason: str, error: BaseException) -> None:
         """Log where an error happened and its kind; its message only if it is one of our errors, redacted and cut."""

@@ -87,7 +87,7 @@ def metric_exporter(provider: MeterProvider) -> Callable[[RequestRecord], None]:
             saved_tokens.add(record.tokens_untouched - record.tokens_sent, names)
         if record.usage is not None:
             usage = record.usage
-            tokens.record(usage.input + usage.cache_read + usage.cache_write, {**names, "gen_ai.token.type": "input"})
+            tokens.record(usage.prompt, {**names, "gen_ai.token.type": "input"})
             tokens.record(usage.output, {**names, "gen_ai.token.type": "output"})
 
     return export
@@ -113,7 +113,7 @@ def record_attributes(record: RequestRecord) -> dict[str, str | int | bool]:
     if record.usage is not None:
         usage = record.usage
         # By the conventions, input includes cached tokens.
-        attributes["gen_ai.usage.input_tokens"] = usage.input + usage.cache_read + usage.cache_write
+        attributes["gen_ai.usage.input_tokens"] = usage.prompt
         attributes["gen_ai.usage.output_tokens"] = usage.output
         attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cache_read
         attributes["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write

@@ -36,6 +36,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MAX_HEADER_BYTES = 64 << 10
 """Some gateways' tokens have 10,000 bytes."""
 
+RawHeaders = Iterable[tuple[bytes, bytes]]
+
 
 def open_client() -> aiohttp.ClientSession:
     """Open one client for all upstreams. Connections are kept and shared, without a limit."""
@@ -51,16 +53,11 @@ def open_client() -> aiohttp.ClientSession:
     )
 
 
-def request_headers(raw: Iterable[tuple[bytes, bytes]], *, is_edited: bool) -> CIMultiDict[str]:
-    """Copy the client's headers, in order and with their case."""
-    headers = _decode(raw)
-    dropped = (
-        _HOP_BY_HOP | _NOT_FORWARDED | _connection_headers(headers) | (_BODY_HEADERS if is_edited else frozenset())
-    )
-    return CIMultiDict((name, value) for name, value in headers if name.lower() not in dropped)
+def request_headers(raw: RawHeaders, *, is_edited: bool) -> CIMultiDict[str]:
+    return _copy_headers(raw, _NOT_FORWARDED | _BODY_HEADERS if is_edited else _NOT_FORWARDED)
 
 
-def question_headers(raw: Iterable[tuple[bytes, bytes]]) -> CIMultiDict[str]:
+def question_headers(raw: RawHeaders) -> CIMultiDict[str]:
     """Build headers for a question of our own: the client's credential and versions, without compression."""
     headers = request_headers(raw, is_edited=True)
     for name in _REQUEST_IDS:
@@ -69,14 +66,12 @@ def question_headers(raw: Iterable[tuple[bytes, bytes]]) -> CIMultiDict[str]:
     return headers
 
 
-def response_headers(raw: Iterable[tuple[bytes, bytes]]) -> CIMultiDict[str]:
-    headers = _decode(raw)
-    dropped = _HOP_BY_HOP | _connection_headers(headers)
+def _copy_headers(raw: RawHeaders, dropped: frozenset[str] = frozenset()) -> CIMultiDict[str]:
+    """Copy headers in order and with their case, but for these and those of one connection."""
+    headers = [(_text(name), _text(value)) for name, value in raw]
+    named = [value for name, value in headers if name.lower() == "connection"]
+    dropped |= _HOP_BY_HOP | {name.strip().lower() for value in named for name in value.split(",")}
     return CIMultiDict((name, value) for name, value in headers if name.lower() not in dropped)
-
-
-def _decode(raw: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    return [(_text(name), _text(value)) for name, value in raw]
 
 
 def _text(raw: bytes) -> str:
@@ -86,11 +81,6 @@ def _text(raw: bytes) -> str:
     except UnicodeDecodeError:
         text = raw.decode("latin-1")
     return _CONTROL.sub(" ", text)
-
-
-def _connection_headers(headers: list[tuple[str, str]]) -> frozenset[str]:
-    values = [value for name, value in headers if name.lower() == "connection"]
-    return frozenset(name.strip().lower() for value in values for name in value.split(","))
 
 
 def send(
@@ -141,7 +131,7 @@ async def relay(
 
 def copy_response(answer: aiohttp.ClientResponse, *dropped: str) -> RelayedResponse:
     """Start a response with the answer's status and headers, but for `dropped`."""
-    response = RelayedResponse(status=answer.status, reason=answer.reason, headers=response_headers(answer.raw_headers))
+    response = RelayedResponse(status=answer.status, reason=answer.reason, headers=_copy_headers(answer.raw_headers))
     for name in dropped:
         response.headers.popall(name, None)
     response.upstream_headers = frozenset(name.lower() for name in response.headers)
