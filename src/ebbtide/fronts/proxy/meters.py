@@ -60,7 +60,7 @@ class RequestRecord(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """Totals of one session, or of all."""
+    """Totals of one session, or of all. Each field but the last three is a number on the pages and a metric."""
 
     requests: int = 0
     tokens_untouched: int = 0

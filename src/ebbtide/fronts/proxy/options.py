@@ -14,6 +14,8 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
+    """One field for each thing that can be set, by an option, a setting or a test: that is why there are so many."""
+
     settings: Settings
     """Policy, store and windows, from all sources."""
     upstreams: Mapping[str, str] = field(default_factory=dict)

@@ -67,6 +67,10 @@ _MAX_BODIES = 64
 
 @dataclass(slots=True)
 class ProxySession:
+    """One session in memory. It has many fields because each is the newest state of one thing between two requests;
+    what one request needs is in `OutgoingRequest`.
+    """
+
     identity: Identity
     wire: str
     opening: str

@@ -12,8 +12,7 @@ from ebbtide.config import process_environment
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible
 from ebbtide.fronts.run.addresses import CLIENTS, Client, Environment, Route, RoutePlan, plan_routes
-from ebbtide.fronts.run.foreground import run
-from ebbtide.fronts.run.proxy_process import CannotStart, ProxyProcess
+from ebbtide.fronts.run.processes import CannotStart, ProxyProcess, run_in_foreground
 
 CANNOT_START = 125
 """As in `env`, `timeout` and `docker run`: the failure is ours and not the program's."""
@@ -66,7 +65,7 @@ def _run_behind(
     proxy: ProxyProcess, plan: RoutePlan, command: Sequence[str], environ: Environment, *, quiet: bool
 ) -> int:
     try:
-        code = run(plan.command(command, proxy.address), plan.environment(environ, proxy.address))
+        code = run_in_foreground(plan.command(command, proxy.address), plan.environment(environ, proxy.address))
     except OSError as error:
         _print_error(f"ebb run: cannot start {command[0]}: {error.strerror or error}")
         return CANNOT_START

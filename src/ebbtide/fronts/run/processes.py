@@ -1,21 +1,28 @@
-"""The proxy process behind a program. It is started again if it crashes, and stopped with the program.
+"""The two processes of `ebb run`: the program in the foreground, and its proxy in the background.
 
-It has its own process session, so that Ctrl-C and Ctrl-Z reach the program alone. Its records are in its store: a
-proxy that is started again, at the same port, continues from there.
+The program has the terminal and its signals, and stays in our process group, so that the terminal's Ctrl-C reaches it
+directly and it decides what to do. Signals that only we get, such as SIGTERM from a supervisor, are passed on.
+
+The proxy has its own process session, so that Ctrl-C and Ctrl-Z reach the program alone. It is started again if it
+crashes, at the same port, and continues from its store; it is stopped with the program.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import urllib.request
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import IO
 
+_FROM_TERMINAL = ("SIGINT", "SIGQUIT")
+_PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 START_SECONDS = 120.0
 """Time to start: a hundred times what it takes, for busy machines."""
 STOP_SECONDS = 5.0
@@ -23,6 +30,40 @@ STOP_SECONDS = 5.0
 _MAX_RESTARTS = 3
 _MAX_ERROR_LENGTH = 2_000
 """Characters."""
+
+
+def run_in_foreground(command: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Return the exit code; for a signal 128 plus its number, as in shells. Raises `OSError` if it cannot start."""
+    processes: list[subprocess.Popen[bytes]] = []
+    with _signals(processes):
+        process = subprocess.Popen(list(command), env=dict(environ))  # noqa: S603 - what the user asked for
+        processes.append(process)
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _signals(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Ignore the terminal's signals and pass on the others. Handlers, not SIG_IGN, which the program would inherit."""
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        del number, frame
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        del frame
+        for process in processes:
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    handlers = [(name, ignore) for name in _FROM_TERMINAL] + [(name, pass_on) for name in _PASSED_ON]
+    # Windows lacks some.
+    known = [(getattr(signal, name), handler) for name, handler in handlers if hasattr(signal, name)]
+    previous = [(number, signal.signal(number, handler)) for number, handler in known]
+    try:
+        yield
+    finally:
+        for number, handler in previous:
+            signal.signal(number, handler)
 
 
 class CannotStart(Exception):
