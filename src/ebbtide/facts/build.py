@@ -103,6 +103,7 @@ class FactCollector:
         self.tasks: dict[str, RunningTask] = {}
         self.assistant_texts: list[TextFact] = []
         self.names: dict[str, NameStats] = {}
+        self.name_costs: dict[str, int] = {}
         self.pending_calls: dict[str, PendingCall] = {}
         self.extend(items)
 
@@ -129,6 +130,7 @@ class FactCollector:
             tasks={**self.tasks},
             assistant_texts=tuple(self.assistant_texts),
             names={**self.names},
+            name_costs={**self.name_costs},
             pending_calls={**self.pending_calls},
         )
 
@@ -277,25 +279,23 @@ class FactCollector:
             )
 
     def _add_names(self, text: str, order: int, *, role: str = "", path: str = "") -> None:
-        now = self.tokens
-        by_assistant, by_user = role == "assistant", role == "user"
+        now, by_assistant, by_user = self.tokens, role == "assistant", role == "user"
+        new = NameStats(1, int(by_assistant), int(by_user), now, now if by_assistant else -1, order, path)
         for name in name_set(text):
             old = self.names.get(name)
             if old is None:
-                last_use = now if by_assistant else -1
-                stats = NameStats(1, int(by_assistant), int(by_user), now, last_use, order, path, name_cost(name))
-            else:
-                stats = NameStats(
-                    old.item_count + 1,
-                    old.assistant_count + by_assistant,
-                    old.user_count + by_user,
-                    now,
-                    now if by_assistant else old.last_use,
-                    order,
-                    path or old.path,
-                    old.cost,
-                )
-            self.names[name] = stats
+                self.names[name] = new
+                self.name_costs[name] = name_cost(name)
+                continue
+            self.names[name] = NameStats(
+                old.item_count + 1,
+                old.assistant_count + by_assistant,
+                old.user_count + by_user,
+                now,
+                now if by_assistant else old.last_use,
+                order,
+                path or old.path,
+            )
 
 
 def item_handle(item: Item) -> str:

@@ -146,8 +146,6 @@ class NameStats(NamedTuple):
     """The newest item that holds it."""
     path: str
     """The file whose text it was last seen in, or empty."""
-    cost: int
-    """Rough number of tokens to write it; 0 for a plain word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +171,8 @@ class SessionFacts:
     """In the background, by the id that the harness gave them."""
     assistant_texts: tuple[TextFact, ...] = ()
     names: Mapping[str, NameStats] = field(default_factory=dict)
+    name_costs: Mapping[str, int] = field(default_factory=dict)
+    """Rough number of tokens to write each name; 0 for a plain word."""
     pending_calls: Mapping[str, PendingCall] = field(default_factory=dict)
     """Calls without a result, by call id."""
 

@@ -10,7 +10,6 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
-from functools import lru_cache
 
 from ebbtide.core.texts import NAMES_ELSEWHERE
 from ebbtide.facts.model import NameStats, SessionFacts
@@ -60,44 +59,47 @@ def trim_name(name: str) -> str:
     return name.rstrip(_TRAILING)
 
 
-def reuse_probability(name: str, stats: NameStats, now: int) -> float:
+def reuse_probability(name: str, stats: NameStats, now: int, *, is_word: bool = False) -> float:
     """How likely the assistant is to write the name in its next thirty calls, from 0 to 1."""
-    rarity = _DIGITS if name[0].isdigit() else _NAME if stats.cost else 0.0
-    unused = now - stats.last_use if stats.assistant_count else 0
-    age = now - stats.last_position
-    return _probability(stats.item_count, stats.assistant_count, stats.user_count > 0, age, unused, rarity)
-
-
-@lru_cache(maxsize=4096)  # most names occur in one item only, and those of one item score alike
-def _probability(items: int, assistant_count: int, by_user: bool, age: int, unused: int, rarity: float) -> float:
-    score = _BASE + _SPREAD * math.log(items) - _AGE * math.log1p(age / _AGE_UNIT)
-    if assistant_count:
-        score += _ASSISTANT + _ASSISTANT_MORE * math.log1p(assistant_count)
-        score -= _AGE_OF_USE * math.log1p(unused / _AGE_UNIT)
-    if by_user:
+    score = _BASE + _SPREAD * math.log(stats.item_count) - _AGE * math.log1p((now - stats.last_position) / _AGE_UNIT)
+    if stats.assistant_count:
+        score += _ASSISTANT + _ASSISTANT_MORE * math.log1p(stats.assistant_count)
+        score -= _AGE_OF_USE * math.log1p((now - stats.last_use) / _AGE_UNIT)
+    if stats.user_count:
         score += _USER
+    rarity = _DIGITS if name[0].isdigit() else 0.0 if is_word else _NAME
     return 1 / (1 + math.exp(-(score - rarity)))
 
 
-RankedNames = Sequence[tuple[str, NameStats]]
+def rank_names(facts: SessionFacts, known_names: Set[str]) -> list[str]:
+    """Names that are neither plain words nor known, those most likely needed for their cost first.
 
-
-def rank_names(facts: SessionFacts, known_names: Set[str]) -> RankedNames:
-    """Names that are neither plain words nor known, those most likely needed for their cost first."""
+    A long session has tens of thousands of names. Most stand in one item only, and share their probability with the
+    others of that item.
+    """
     file_names = _path_suffixes(facts)
-    ranked: list[tuple[float, str, NameStats]] = []
+    probabilities: dict[tuple[NameStats, bool], float] = {}
+    ranked: list[tuple[float, str, str]] = []
     for name, stats in facts.names.items():
-        if not stats.cost or name in file_names:
+        cost = facts.name_costs[name]
+        if not cost or name in file_names:
             continue
-        if stats.item_count == 1 and not stats.assistant_count and not stats.user_count and name.isdigit():
+        is_number = name[0].isdigit()
+        if is_number and stats.item_count == 1 and not (stats.assistant_count or stats.user_count) and name.isdigit():
             continue  # a line number or a size in some output
-        short = trim_name(name) if name[-1] in _TRAILING else name
-        is_listed = short is not name and (short in facts.names or short in file_names)
-        if len(short) < _MIN_CHARS or short in known_names or is_listed:
+        short = name
+        if name[-1] in _TRAILING:
+            short = trim_name(name)
+            if len(short) < _MIN_CHARS or short in file_names or short in facts.names:
+                continue
+        if short in known_names:
             continue
-        ranked.append((-reuse_probability(name, stats, facts.tokens) / stats.cost, short, stats))
-    ranked.sort(key=lambda entry: entry[:2])
-    return [(short, stats) for _, short, stats in ranked]
+        key = (stats, is_number)
+        if key not in probabilities:
+            probabilities[key] = reuse_probability(name, stats, facts.tokens)
+        ranked.append((-probabilities[key] / cost, short, name))
+    ranked.sort()
+    return [name for _, _, name in ranked]
 
 
 def rank_words(facts: SessionFacts, known_names: Set[str]) -> list[str]:
@@ -105,20 +107,22 @@ def rank_words(facts: SessionFacts, known_names: Set[str]) -> list[str]:
     scores: dict[str, float] = {}
     known_words = {word.casefold() for word in known_names}
     for name, stats in facts.names.items():
-        if stats.cost or not (stats.assistant_count or stats.user_count) or name in known_names:
+        if not (stats.assistant_count or stats.user_count) or facts.name_costs[name] or name in known_names:
             continue
         word = trim_name(name)
         if word.casefold() not in known_words:
-            scores[word] = max(scores.get(word, 0.0), reuse_probability(name, stats, facts.tokens))
+            probability = reuse_probability(name, stats, facts.tokens, is_word=True)
+            scores[word] = max(scores.get(word, 0.0), probability)
     return sorted(scores, key=lambda word: (-scores[word], word))
 
 
 class NameIndex:
     """Names grouped by the file or the item that they were last seen in."""
 
-    def __init__(self, facts: SessionFacts, names: RankedNames) -> None:
-        self._names = [name for name, _ in names]
-        self._sources = [stats.path or f"#{facts.handles[stats.last_item]}" for _, stats in names]
+    def __init__(self, facts: SessionFacts, names: Sequence[str]) -> None:
+        stats = [facts.names[name] for name in names]
+        self._names = [trim_name(name) for name in names]
+        self._sources = [seen.path or f"#{facts.handles[seen.last_item]}" for seen in stats]
         self._base = {source: base_name(source) for source in set(self._sources)}
         self._label = {name: to_one_line(name, _LABEL_CHARS) for name in {*self._base, *self._base.values()}}
 

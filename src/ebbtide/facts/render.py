@@ -48,7 +48,7 @@ def render_facts(
     page.add(texts.ASSISTANT_SENTENCES, choose_sentences(facts, known_names, room, count), sentence_lines, room)
     known_names |= name_set("\n".join(page.lines[length:]))
     names, words = rank_names(facts, known_names), rank_words(facts, known_names)
-    index = NameIndex(facts, names)
+    index = NameIndex(facts, names[: page.room])
     page.add(texts.NAMES_SEEN, names, lambda some: index.lines(len(some)), int(page.room * (1 - _WORD_SHARE)))
     page.add(texts.WORDS_USED, words, lambda some: [" ".join(some)], int(max_tokens * _WORD_SHARE))
     return page.finish()
@@ -80,7 +80,8 @@ class _Page:
         while low < high:
             # All of them first: mostly they fit.
             middle = (low + high + 1) // 2 if low or high < len(entries) else high
-            fits = self._tokens(section(middle)) <= room
+            # An entry takes at least one token. A long session has tens of thousands of names.
+            fits = middle <= room and self._tokens(section(middle)) <= room
             low, high = (middle, high) if fits else (low, middle - 1)
         if low:
             self.lines += section(low)

@@ -81,8 +81,9 @@ def choose_sentences(
         names = [name for name in set(list_names(sentence.text)) if name in facts.names]
         for name in names:
             if name not in worth:
-                stats = facts.names[name]
-                worth[name] = reuse_probability(name, stats, facts.tokens) * (1.0 if stats.cost else _PLAIN_WORD)
+                is_word = not facts.name_costs[name]
+                probability = reuse_probability(name, facts.names[name], facts.tokens, is_word=is_word)
+                worth[name] = probability * (_PLAIN_WORD if is_word else 1.0)
         if any(name not in covered for name in names):
             tokens = count(sentence.text + "\n")
             heap.append((-rate(names, tokens), sentence, names, tokens))
