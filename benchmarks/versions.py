@@ -1,7 +1,7 @@
-"""What a long tool session costs, version by version: `python benchmarks/versions.py PYTHON [PYTHON...] [--exchanges N]`.
+"""What a long tool session costs in each of several versions: `python benchmarks/versions.py PYTHON PYTHON ...`.
 
 Each interpreter has a version of Ebbtide installed. They run the same made-up session in turns, in memory and without a
-model, and the fastest of several runs counts. The digest of all requests tells whether the versions send the same bytes.
+model, and the fastest of several runs counts. Equal digests mean that the versions send the same bytes.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.facts import FactsMemory
 from ebbtide.policy import PRESETS, Policy
+from ebbtide.policy.adjust import with_fact_collector
 from ebbtide.runtime.plan_input_builder import passes_for
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records, batch_from_record, edit_to_record
@@ -133,13 +134,14 @@ def _difference_reason(
         return f"the policy {record.get('policy')!r} is not known here"
     if turn is None:
         return "the request it was made for is not in the log"
+    policy = with_fact_collector(policy, reader.facts_memory.collect)
     path = [*state.messages[: int(str(turn.get("base", 0)))], *_list_in(turn, "add")]
     missing = [uuid for uuid in path if str(uuid) not in messages]
     if missing:
         return f"not in the log: {pluralize(len(missing), 'message')}"
     request = reader.read(turn, [messages[str(uuid)] for uuid in path], state, policy)
     view = View.of(request.items, state.edits)
-    plan_input = _plan_input_from_record(record, state, policy, int(str(record.get("window", 0))), reader.facts_memory)
+    plan_input = _plan_input_from_record(record, state, policy, int(str(record.get("window", 0))))
     try:
         plan = make_plan(
             view, budget=plan_input.budget, plan_input=plan_input, **passes_for(policy, plan_input.trigger)
@@ -163,9 +165,7 @@ def _hidden_ids(edit: Edit) -> frozenset[str]:
     return edit.binding.movable.union(edit.binding.hidden) if edit.binding else frozenset()
 
 
-def _plan_input_from_record(
-    record: Record, state: SessionState, policy: Policy, window: int, facts_memory: FactsMemory
-) -> PlanInput:
+def _plan_input_from_record(record: Record, state: SessionState, policy: Policy, window: int) -> PlanInput:
     situation = record.get("situation")
     fields: Mapping[str, Any] = situation if isinstance(situation, Mapping) else {}
     output, overhead = int(fields.get("max_output", 0)), int(fields.get("overhead", 0))
@@ -192,7 +192,7 @@ def _plan_input_from_record(
         blob_names=BlobNames(directory=directory, taken=state.taken) if directory is not None else None,
         thinking_bound_to_prefix=bool(fields.get("bound")),
         cleared=state.cleared,
-        compaction=compaction_input_from_record(fields.get("folding") or {}, state, facts_memory),
+        compaction=compaction_input_from_record(fields.get("folding") or {}, state),
         now=float(fields.get("now", 0.0)),
     )
 

@@ -24,7 +24,6 @@ from ebbtide.core.tool_calls import RECALL_TOOLS, compact_instructions
 from ebbtide.core.types import COMPACTION_PASSES, HARNESS, USER, Edit, Item, Question
 from ebbtide.core.view import View
 from ebbtide.effects import AskModel, RawAnswer, Steps
-from ebbtide.facts import FactsMemory
 from ebbtide.state.session_state import SessionState
 from ebbtide.store import Record
 from ebbtide.wire.reader import Request
@@ -87,7 +86,6 @@ class CompactionCoordinator:
     background: PlannedRequest | None = None
     """What the background questions are about. Their answers are checked against it, not against later requests."""
     hooks: Hooks = field(default_factory=Hooks)
-    facts_memory: FactsMemory = field(default_factory=FactsMemory)
     emit: Callable[..., None] = _ignore_event
     _instructions_key: tuple[str, tuple[Item, ...]] = ("", ())
     _cached_instructions: tuple[str, ...] = ()
@@ -123,7 +121,6 @@ class CompactionCoordinator:
             transcript=log_path if recall_mode == "path" else "",
             tool=RECALL_TOOLS[0] if recall_mode == "tool" else "",
             waiting=self.is_asking,
-            fact_source=self.facts_memory,
         )
 
     def _find_instructions(self, request: Request) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ebbtide.compaction.answer_sources import response_content
 from ebbtide.core.edit_binding import mark_history
-from ebbtide.core.plan_input import CompactionInput, FactSource
+from ebbtide.core.plan_input import CompactionInput
 from ebbtide.core.types import USER, HistoryMark, Item, Question
 from ebbtide.core.view import View
 from ebbtide.effects import AskModel, RawAnswer
@@ -63,14 +63,11 @@ def compaction_input_to_record(compaction: CompactionInput) -> Record:
     }
 
 
-def compaction_input_from_record(
-    record: Mapping[str, Any], state: SessionState, fact_source: FactSource
-) -> CompactionInput:
+def compaction_input_from_record(record: Mapping[str, Any], state: SessionState) -> CompactionInput:
     """Read back what `compaction_input_to_record` wrote."""
     fields = {name: record[name] for name in _RECORDED_FIELDS if name in record}
     fields["instructions"] = tuple(map(str, record.get("instructions", ())))
-    children = finished_children(state)
-    return CompactionInput(**fields, answers=state.answers, children=children, fact_source=fact_source)
+    return CompactionInput(**fields, answers=state.answers, children=finished_children(state))
 
 
 def finished_children(state: SessionState) -> tuple[tuple[str, str], ...]:

@@ -5,13 +5,13 @@ The values are tuples because two of them are built for every request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.economics import Prices
-from ebbtide.core.types import Answer, Edit, Item, Question, Trigger
+from ebbtide.core.types import Answer, Edit, Question, Trigger
 from ebbtide.core.view import View
 
 LEVELS = ("calm", "warning", "soft", "auto", "hard", "blocking")
@@ -66,16 +66,10 @@ class Budget:
         return max(0, self.levels.blocking - self.overhead)
 
 
-class FactSource(Protocol):
-    """Collects facts from items. `facts.FactsMemory` remembers them from one compaction to the next."""
-
-    def collect(self, items: Sequence[Item], /) -> object: ...
-
-
 class CompactionInput(NamedTuple):
     """What is known about compaction, besides the view.
 
-    It stays flat, at 17 fields, because the log records it so: a plan must be repeatable from the record.
+    It stays flat, at 16 fields, because the log records it so: a plan must be repeatable from the record.
     """
 
     answers: Mapping[str, Answer] = {}
@@ -110,8 +104,6 @@ class CompactionInput(NamedTuple):
     """The tool by which the model can find and read what was removed."""
     children: tuple[tuple[str, str], ...] = ()
     """Finished sub-agents with their results. Not recorded: they are records of their own."""
-    fact_source: FactSource | None = None
-    """Not recorded: it saves time, and the facts follow from the view."""
 
 
 def _quarter(text: str) -> int:

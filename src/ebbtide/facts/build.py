@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import is_
@@ -61,6 +61,9 @@ _PLAN_MODE = re.compile(r"plan mode is (?:still )?active|Entered plan mode", re.
 _TASK_CONTROLS = ("bashoutput", "taskoutput", "writestdin", "killshell", "killbash", "taskstop")
 
 
+CollectFacts = Callable[[Sequence[Item]], SessionFacts]
+
+
 def collect_facts(items: Sequence[Item]) -> SessionFacts:
     return FactCollector(items).build()
 
@@ -75,7 +78,7 @@ class FactsMemory:
         self._items: Sequence[Item] = ()
         self._collector = FactCollector()
 
-    def collect(self, items: Sequence[Item], /) -> SessionFacts:
+    def collect(self, items: Sequence[Item]) -> SessionFacts:
         known = self._items
         if len(items) < len(known):
             return collect_facts(items)

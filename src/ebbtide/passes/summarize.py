@@ -16,6 +16,7 @@ from ebbtide.core.offload import Offloader
 from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
+from ebbtide.facts import CollectFacts, collect_facts
 from ebbtide.summary.draft import CompactionDraft, TokenLimits
 from ebbtide.summary.entry_range import EntryRange, to_estimate, total_tokens
 from ebbtide.summary.layout import DEFAULT_LAYOUT, SummaryLayout
@@ -48,6 +49,7 @@ def summarize(
     ledger_tokens: int = 14_000,  # of the facts; the best split with the tail (benchmarks/retention.py)
     max_tokens: int = 4_000,  # of the summary
     shape: SummaryLayout = DEFAULT_LAYOUT,
+    collect: CollectFacts = collect_facts,  # a session remembers the facts of the compaction before
 ) -> Iterator[Edit | Question]:
     """Replace all but the newest turns by a summary."""
     start = compaction_start(view, plan_input, shape)
@@ -60,6 +62,7 @@ def summarize(
         CompactionDraft,
         offloader=Offloader(by="summarize", view=view, plan_input=plan_input),
         layout=shape,
+        collect=collect,
         limits=TokenLimits(facts=ledger_tokens, summary=max_tokens),
     )
     # A small window would never reach a number made for large ones, and where room must be made everything counts.
@@ -88,6 +91,7 @@ def fold_to_fit(
     *,
     ledger_tokens: int = 14_000,  # of the facts, at most, and a quarter of the room
     shape: SummaryLayout = DEFAULT_LAYOUT,
+    collect: CollectFacts = collect_facts,  # a session remembers the facts of the compaction before
 ) -> Iterator[Edit]:
     """The last resort: replace all but the newest request by as little as the window needs, without asking a model.
 
@@ -102,6 +106,7 @@ def fold_to_fit(
             CompactionDraft,
             offloader=Offloader(by="fold_to_fit", view=view, plan_input=plan_input),
             layout=shape,
+            collect=collect,
         ),
         TokenLimits(facts=ledger_tokens, summary=ledger_tokens),
     )

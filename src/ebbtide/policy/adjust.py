@@ -7,7 +7,7 @@ known.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from types import MappingProxyType
@@ -16,6 +16,8 @@ from typing import Literal, cast, get_args, get_origin, get_type_hints
 from ebbtide.core.cache.breakpoints import LIMIT, BreakpointSlot, BreakpointStrategy
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.plan_input import Pass, Thresholds
+from ebbtide.facts import CollectFacts
+from ebbtide.passes import fold_to_fit, summarize
 from ebbtide.passes.when import ConditionalPass
 from ebbtide.policy.combine import OnOriginals, PassGroup
 from ebbtide.policy.levels import LevelRule
@@ -86,15 +88,29 @@ Tables = Mapping[str, Mapping[str, object]]
 
 def with_passes(policy: Policy, tables: Tables) -> Policy:
     """The policy with these settings of its passes. The last resort keeps its own, because it must fit."""
-    if not tables:
-        return policy
+
+    def set_values(propose: Pass) -> Pass:
+        table = tables.get(pass_name(propose))
+        return partial(propose, **table) if table else propose
+
     return replace(
         policy,
-        arrival=_set_all(policy.arrival, tables),
-        always=_set_all(policy.always, tables),
-        pressure=_set_all(policy.pressure, tables),
-        folds=_set_all(policy.folds, tables),
+        arrival=_map(policy.arrival, set_values),
+        always=_map(policy.always, set_values),
+        pressure=_map(policy.pressure, set_values),
+        folds=_map(policy.folds, set_values),
     )
+
+
+def with_fact_collector(policy: Policy, collect: CollectFacts) -> Policy:
+    """The policy whose compactions collect facts with this function. A session's remembers those of earlier items."""
+
+    settings: Mapping[str, object] = {"collect": collect}
+
+    def bind(propose: Pass) -> Pass:
+        return partial(propose, **settings) if _function(propose) in (summarize, fold_to_fit) else propose
+
+    return replace(policy, folds=_map(policy.folds, bind), last_resort=_map(policy.last_resort, bind))
 
 
 def pass_settings(policies: Mapping[str, Policy]) -> Mapping[str, Mapping[str, object]]:
@@ -141,17 +157,15 @@ def _function(propose: Pass) -> Pass:
     return cast(Pass, propose.func) if isinstance(propose, partial) else propose
 
 
-def _set_all(passes: tuple[Pass, ...], tables: Tables) -> tuple[Pass, ...]:
-    return tuple(_set(propose, tables) for propose in passes)
+def _map(passes: tuple[Pass, ...], change: Callable[[Pass], Pass]) -> tuple[Pass, ...]:
+    """The passes with this change made to each, also inside combinations."""
+    return tuple(_changed(propose, change) for propose in passes)
 
 
-def _set(propose: Pass, tables: Tables) -> Pass:
+def _changed(propose: Pass, change: Callable[[Pass], Pass]) -> Pass:
     if isinstance(propose, ConditionalPass | OnOriginals):
-        return replace(propose, propose=_set(propose.propose, tables))
-    if isinstance(propose, PassGroup):
-        return PassGroup(_set_all(propose.passes, tables))
-    table = tables.get(pass_name(propose))
-    return partial(propose, **table) if table else propose
+        return replace(propose, propose=_changed(propose.propose, change))
+    return PassGroup(_map(propose.passes, change)) if isinstance(propose, PassGroup) else change(propose)
 
 
 def _types(propose: Pass) -> Mapping[str, object]:

@@ -20,7 +20,9 @@ from ebbtide.core.tokens.size import SizeRule
 from ebbtide.core.types import FIVE_MINUTES, Edit, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.effects import LOCK_WAIT, AppendRecords, AskModel, RawAnswer, ReleaseLock, SaveBlob, Steps
+from ebbtide.facts import FactsMemory
 from ebbtide.policy import Policy
+from ebbtide.policy.adjust import with_fact_collector
 from ebbtide.recall.search import find_item_id
 from ebbtide.runtime.outgoing import Outgoing, add_breakpoints, write_outgoing
 from ebbtide.runtime.plan_input_builder import (
@@ -482,8 +484,9 @@ def open_session(
     on_event: Callable[..., None] | None = None,
     compaction: CompactionCoordinator | None = None,
 ) -> Session:
+    policy = with_fact_collector(settings.policy, FactsMemory().collect)
     return Session(
-        settings,
+        replace(settings, policy=policy),
         SessionLog(log, settings.project),
         EventEmitter(session=log.session, listener=on_event),
         compaction or CompactionCoordinator(),

@@ -13,7 +13,7 @@ from ebbtide.core.edit_rules import old_note_ids, protected_ids
 from ebbtide.core.offload import HISTORY, Offloader, original_of
 from ebbtide.core.stub import render as render_stub
 from ebbtide.core.types import HARNESS, OURS, Answer, Blob, Edit, Item, SourceScope
-from ebbtide.facts import find_missing, render_facts, required_facts
+from ebbtide.facts import CollectFacts, collect_facts, find_missing, render_facts, required_facts
 from ebbtide.facts.text import to_one_line
 from ebbtide.summary.entry_range import (
     CoveredRange,
@@ -72,11 +72,17 @@ class CompactionDraft:
     """One compaction of one pass: its questions, and its edit with the answers that are known."""
 
     def __init__(
-        self, *, offloader: Offloader, layout: SummaryLayout, entry_range: EntryRange, limits: TokenLimits
+        self,
+        *,
+        offloader: Offloader,
+        layout: SummaryLayout,
+        entry_range: EntryRange,
+        limits: TokenLimits,
+        collect: CollectFacts = collect_facts,
     ) -> None:
         self.offloader, self.layout, self.limits = offloader, layout, limits
         self.view, self.plan_input = offloader.view, offloader.plan_input
-        self.covered = CoveredRange(self.view, entry_range, layout, self.plan_input.compaction.fact_source)
+        self.covered = CoveredRange(self.view, entry_range, layout, collect)
         self._window, self._count = self.plan_input.budget.window, self.plan_input.count_tokens
         self._max_summary = limits.max_summary(self._window)
         self.questions = SummaryQuestions(offloader.by, self.covered, self.plan_input, self._max_summary)

@@ -8,10 +8,10 @@ from functools import cached_property
 from itertools import takewhile
 
 from ebbtide.core.cuts import covered_range
-from ebbtide.core.plan_input import FactSource, PlanInput
+from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.types import COMPACTION_PASSES, OURS, USER, Item
 from ebbtide.core.view import View
-from ebbtide.facts import FactsMemory, SessionFacts
+from ebbtide.facts import CollectFacts, SessionFacts
 from ebbtide.summary.layout import SummaryLayout
 
 
@@ -63,11 +63,8 @@ def total_tokens(items: Sequence[Item]) -> int:
 class CoveredRange:
     """The entries that one compaction replaces and the originals under them."""
 
-    def __init__(
-        self, view: View, entry_range: EntryRange, layout: SummaryLayout, fact_source: FactSource | None = None
-    ) -> None:
-        self.view, self.entry_range, self.layout = view, entry_range, layout
-        self._facts_memory = fact_source if isinstance(fact_source, FactsMemory) else FactsMemory()
+    def __init__(self, view: View, entry_range: EntryRange, layout: SummaryLayout, collect: CollectFacts) -> None:
+        self.view, self.entry_range, self.layout, self._collect = view, entry_range, layout, collect
         self.entries = view.entries[entry_range.start : entry_range.stop]
         self.tail = view.entries[entry_range.stop :]
         """The entries that follow and stay."""
@@ -113,7 +110,7 @@ class CoveredRange:
 
     @cached_property
     def facts(self) -> SessionFacts:
-        return self._facts_memory.collect(self.originals)
+        return self._collect(self.originals)
 
     @property
     def next_is_user(self) -> bool:
