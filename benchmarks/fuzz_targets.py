@@ -28,7 +28,7 @@ from ebbtide.core.text.framing import OUR_TAGS, frame, frames  # noqa: E402
 from ebbtide.core.text.redact import redact, redact_tree  # noqa: E402
 from ebbtide.core.tokens.estimator import Estimator  # noqa: E402
 from ebbtide.facts.build import collect_facts  # noqa: E402
-from ebbtide.facts.shell import patch_actions, shell_actions  # noqa: E402
+from ebbtide.facts.tool_calls import patch_actions, shell_actions  # noqa: E402
 from ebbtide.formats import read as read_recording  # noqa: E402
 from ebbtide.fronts.proxy.encoding import Decompressor, decompress  # noqa: E402
 from ebbtide.runtime import Context  # noqa: E402

@@ -223,7 +223,7 @@ def test_presets_keep_their_names():
 
 
 def test_passes_keep_their_names_and_keyword_arguments():
-    passes = {edit_pass.__name__: argument_names(edit_pass)[2:] for edit_pass in PASSES}
+    passes = {edit_pass.__name__: list(inspect.getfullargspec(edit_pass).kwonlyargs) for edit_pass in PASSES}
     assert dict(sorted(passes.items())) == FROZEN["passes"]
 
 

@@ -21,9 +21,16 @@ from typing import cast
 from ebbtide.config_keys import KEY_BY_VARIABLE, KEYS, PROJECT_KEYS, Key, Tables, Value
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy import Policy, preset
-from ebbtide.policy.adjust import with_levels, with_overflow, with_passes, with_ttl
-from ebbtide.policy.variables import CLAUDE_CODE_VARIABLES, SAGE_VARIABLES, apply_variables
-from ebbtide.policy.windows import FALLBACK_WINDOW, known_window
+from ebbtide.policy.adjust import (
+    CLAUDE_CODE_VARIABLES,
+    SAGE_VARIABLES,
+    apply_variables,
+    with_levels,
+    with_overflow,
+    with_passes,
+    with_ttl,
+)
+from ebbtide.policy.levels import FALLBACK_WINDOW, known_window
 from ebbtide.runtime.context import Context
 
 _log = logging.getLogger("ebbtide")

@@ -35,7 +35,7 @@ from compaction.compaction_sessions import (
     walk,
 )
 from ebbtide import Summarizer
-from ebbtide.compaction.questions import MAX_USELESS_ANSWERS
+from ebbtide.compaction.coordinator import MAX_USELESS_ANSWERS
 from ebbtide.core.errors import StoreError, WontFit
 from ebbtide.runtime import Hooks
 from ebbtide.store import DirectoryStore, MemoryStore, open_store

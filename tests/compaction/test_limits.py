@@ -20,7 +20,7 @@ from compaction.compaction_sessions import (
     until,
     walk,
 )
-from ebbtide.compaction.questions import MAX_STALLED
+from ebbtide.compaction.coordinator import MAX_STALLED
 from ebbtide.core.errors import WontFit
 from ebbtide.core.types import Edit
 from ebbtide.state.session_state import SessionState, apply_records, ebb_record, edit_to_record

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.text.preview import head_lines
-from ebbtide.facts.salient_lines import MAX_LINE_CHARS, SalientLines
+from ebbtide.facts.names import MAX_LINE_CHARS, SalientLines
 from talk import talk
 
 LINES = st.lists(st.text(st.sampled_from("abcdefgh_/ .:"), max_size=60), max_size=30)

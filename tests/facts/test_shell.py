@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.facts.shell import shell_actions
+from ebbtide.facts.tool_calls import shell_actions
 
 
 @pytest.mark.parametrize(

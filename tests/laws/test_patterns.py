@@ -5,8 +5,8 @@ import re
 import pytest
 
 from ebbtide.core.text.redact import redact
-from ebbtide.facts.shell import shell_actions
-from ebbtide.summary.claims import find_claims
+from ebbtide.facts.tool_calls import shell_actions
+from ebbtide.summary.check import find_claims
 from ebbtide.summary.sections import split_sections
 from patterns import GENERIC, SIZES, Use, growth, steepness, uses
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ebbtide.policy import PRESETS, preset
-from ebbtide.policy.variables import CLAUDE_CODE_VARIABLES, SAGE_VARIABLES, apply_variables
+from ebbtide.policy.adjust import CLAUDE_CODE_VARIABLES, SAGE_VARIABLES, apply_variables
 
 
 def levels(name, **environ):

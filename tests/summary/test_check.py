@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.summary.check import CheckedSummary, SummarySource, check_summary, split_answer
-from ebbtide.summary.claims import KnownText, find_claims
+from ebbtide.summary.check import CheckedSummary, KnownText, SummarySource, check_summary, find_claims, split_answer
 from ebbtide.summary.instructions import find_instructions
 from ebbtide.summary.sanitize import neutralize, strip_invisible
 

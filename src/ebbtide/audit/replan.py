@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ebbtide.compaction.questions import compaction_input_from_record
+from ebbtide.compaction.coordinator import compaction_input_from_record
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.cache.economics import Prices
 from ebbtide.core.plan_input import Budget, PlanInput

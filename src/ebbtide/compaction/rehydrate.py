@@ -29,19 +29,18 @@ FILES, TOKENS_EACH, TOKENS_TOTAL = 5, 5_000, 50_000  # R184
 DENIED = (
     # Secrets.
     *(".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx"),
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass"),
     *(
-        "id_rsa*",
-        "id_dsa*",
-        "id_ecdsa*",
-        "id_ed25519*",
-        ".netrc",
-        "_netrc",
-        ".npmrc",
-        ".pypirc",
-        ".pgpass",
         ".htpasswd",
+        ".git-credentials",
+        "credentials",
+        "credentials.json",
+        ".ssh/",
+        ".gnupg/",
+        ".aws/",
+        ".azure/",
+        ".kube/",
     ),
-    *(".git-credentials", "credentials", "credentials.json", ".ssh/", ".gnupg/", ".aws/", ".azure/", ".kube/"),
     # Third-party and generated files.
     *(".git/", ".hg/", ".svn/", "node_modules/", ".venv/", "venv/", "__pycache__/"),
 )

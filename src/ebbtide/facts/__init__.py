@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ebbtide.facts.build import CollectFacts, FactsMemory, collect_facts, item_handle
 from ebbtide.facts.model import SessionFacts
-from ebbtide.facts.must_keep import find_missing, required_facts
-from ebbtide.facts.render import render_facts
+from ebbtide.facts.render import find_missing, render_facts, required_facts
 
 __all__ = [
     "CollectFacts",

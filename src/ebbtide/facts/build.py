@@ -28,10 +28,11 @@ from ebbtide.facts.model import (
     SessionFacts,
     TextFact,
     Todo,
+    strip_cd,
+    to_one_line,
 )
 from ebbtide.facts.names import name_cost, name_set
-from ebbtide.facts.sentences import find_constraints
-from ebbtide.facts.text import strip_cd, to_one_line
+from ebbtide.facts.render import find_constraints
 from ebbtide.facts.tool_calls import (
     exit_status,
     fenced_actions,

@@ -1,4 +1,4 @@
-"""Names (identifiers, paths, hashes, numbers) in a session: finding them, and guessing which will be needed again.
+"""Names (identifiers, paths, hashes, numbers): finding them, guessing which will be needed, keeping lines with them.
 
 The weights come from a logistic fit on half of the recorded sessions; `benchmarks/retention.py` measures the other
 half. A name that the assistant used once it uses again, and so do names that are recent or stand in many items.
@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass, field
 
+from ebbtide.core.text.preview import Preview
 from ebbtide.core.texts import NAMES_ELSEWHERE
-from ebbtide.facts.model import NameStats, SessionFacts
-from ebbtide.facts.text import base_name, to_one_line
+from ebbtide.core.types import Item
+from ebbtide.facts.model import NameStats, SessionFacts, base_name, to_one_line
 
 IDENTIFIER = re.compile(r"(?<!\\)[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
 """Words of seven or more letters, paths, hashes, numbers of four or more digits. Not the letter of an escape."""
@@ -150,3 +152,56 @@ def _path_suffixes(facts: SessionFacts) -> set[str]:
         parts = path.strip("/").split("/")
         suffixes.update("/".join(parts[n:]) for n in range(len(parts)))
     return suffixes
+
+
+# --- lines worth keeping ----------------------------------------------------------------------------------------------
+
+
+MAX_LINE_CHARS = 240
+"""A longer line is data, and would take all the room."""
+_LINE_COST = 8
+"""Characters that a line costs besides its own."""
+
+
+@dataclass(slots=True)
+class SalientLines:
+    """Chooses lines from one text after another. Knows the names in the rest of the request and in the lines chosen."""
+
+    known_names: set[str] = field(default_factory=set)
+
+    @classmethod
+    def beside_entries(cls, entries: Iterable[Item]) -> SalientLines:
+        """Start from the names in the entries that stay."""
+        return cls(name_set("\n".join([entry.text for entry in entries])))
+
+    def select(self, text: str, count: Callable[[str], int], max_tokens: int) -> str:
+        """The lines with the most new names per character, in order, within `max_tokens`."""
+        if max_tokens <= 0:
+            return ""
+        known_names, lines = self.known_names, text.split("\n")
+        scored: list[tuple[float, int, list[str]]] = []
+        for index, line in enumerate(lines):
+            if len(line) > MAX_LINE_CHARS:
+                continue
+            names = [name for name in dict.fromkeys(list_names(line)) if name not in known_names]
+            if names:
+                scored.append((-len(names) / (_LINE_COST + len(line)), index, names))
+        chosen: list[int] = []
+        for _, index, names in sorted(scored):
+            if all(name in known_names for name in names) or (cost := count(lines[index]) + 1) > max_tokens:
+                continue
+            max_tokens -= cost
+            chosen.append(index)
+            known_names.update(names)
+        return "\n".join([lines[index] for index in sorted(chosen)])
+
+    def extend_preview(self, preview: Preview, max_tokens: int) -> Preview:
+        """A preview that is followed by the salient lines of the rest."""
+
+        def extended(text: str, count: Callable[[str], int]) -> str:
+            head = preview(text, count)
+            self.known_names |= name_set(head)
+            lines = self.select(text, count, max_tokens)
+            return f"{head}\n[...]\n{lines}" if lines else head
+
+        return extended

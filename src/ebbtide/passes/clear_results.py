@@ -11,7 +11,7 @@ from ebbtide.core.stub import Template, render
 from ebbtide.core.tool_calls import PROTECTED, tool_name
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
-from ebbtide.facts.salient_lines import SalientLines
+from ebbtide.facts.names import SalientLines
 
 
 def clear_results(

@@ -18,8 +18,7 @@ from ebbtide.core.stub import Template, render
 from ebbtide.core.texts import exchange_count
 from ebbtide.core.types import HARNESS, OURS, Edit, Item
 from ebbtide.core.view import View
-from ebbtide.summary.entry_range import total_tokens
-from ebbtide.summary.ranges import newest_messages_start
+from ebbtide.summary.ranges import newest_messages_start, total_tokens
 
 Stays = Callable[[Item], bool]
 Exchange = tuple[int, int]

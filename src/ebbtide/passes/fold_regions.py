@@ -14,9 +14,9 @@ from ebbtide.core.plan_input import PlanInput
 from ebbtide.core.types import HARNESS, Edit, Item, Question
 from ebbtide.core.view import View
 from ebbtide.summary.draft import CompactionDraft, TokenLimits
-from ebbtide.summary.entry_range import EntryRange, total_tokens
 from ebbtide.summary.layout import SummaryLayout, region_layout
 from ebbtide.summary.prompts import REGION_SHARE, REGION_SPARE
+from ebbtide.summary.ranges import EntryRange, total_tokens
 
 REGION_LAYOUT = region_layout("[compacted summary of turns {first}-{last}]\n{summary}")
 """R168, R194."""

@@ -18,10 +18,10 @@ from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
 from ebbtide.facts import CollectFacts, collect_facts
 from ebbtide.summary.draft import CompactionDraft, TokenLimits
-from ebbtide.summary.entry_range import EntryRange, to_estimate, total_tokens
 from ebbtide.summary.layout import DEFAULT_LAYOUT, SummaryLayout
 from ebbtide.summary.ranges import (
     MIN_NEW_TOKENS,
+    EntryRange,
     Tail,
     after_notes,
     answered_stop,
@@ -31,6 +31,8 @@ from ebbtide.summary.ranges import (
     loop_steps,
     new_tokens,
     removable_tokens,
+    to_estimate,
+    total_tokens,
 )
 
 MIN_REGROWTH = 0.20
@@ -40,6 +42,7 @@ MIN_REGROWTH = 0.20
 def summarize(
     view: View,
     plan_input: PlanInput,
+    collect: CollectFacts = collect_facts,
     *,
     keep_messages: int = 1,  # newest, at least
     keep_turns: int = 4,  # newest, at most
@@ -49,9 +52,8 @@ def summarize(
     ledger_tokens: int = 14_000,  # of the facts; the best split with the tail (benchmarks/retention.py)
     max_tokens: int = 4_000,  # of the summary
     shape: SummaryLayout = DEFAULT_LAYOUT,
-    collect: CollectFacts = collect_facts,  # a session remembers the facts of the compaction before
 ) -> Iterator[Edit | Question]:
-    """Replace all but the newest turns by a summary."""
+    """Replace all but the newest turns by a summary. A session's `collect` remembers the facts of earlier items."""
     start = compaction_start(view, plan_input, shape)
     known_stop = answered_stop(view, plan_input, start)
     if not _is_due(view, plan_input, min_messages, is_answered=known_stop is not None):
@@ -88,10 +90,10 @@ def summarize(
 def fold_to_fit(
     view: View,
     plan_input: PlanInput,
+    collect: CollectFacts = collect_facts,
     *,
     ledger_tokens: int = 14_000,  # of the facts, at most, and a quarter of the room
     shape: SummaryLayout = DEFAULT_LAYOUT,
-    collect: CollectFacts = collect_facts,  # a session remembers the facts of the compaction before
 ) -> Iterator[Edit]:
     """The last resort: replace all but the newest request by as little as the window needs, without asking a model.
 

@@ -9,7 +9,7 @@ from ebbtide.core.plan_input import PlanInput, Thresholds
 from ebbtide.core.text.preview import essence
 from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
-from ebbtide.facts.salient_lines import SalientLines
+from ebbtide.facts.names import SalientLines
 from ebbtide.passes import (
     clear_media,
     clear_results,

@@ -1,10 +1,12 @@
-"""Rules that turn the window into thresholds (D1). A threshold below half of the window becomes half of it.
+"""Windows of models, and rules that turn a window into thresholds (D1).
 
-Otherwise a rule made for 200K windows would be negative at 32K, and a session would compact on every request.
+A threshold below half of the window becomes half of it. Otherwise a rule made for 200K windows would be negative at
+32K, and a session would compact on every request.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Protocol
 
@@ -65,3 +67,27 @@ def single_threshold(threshold: Callable[[int, int], float]) -> LevelRule:
         return Thresholds(warning=auto, soft=auto, auto=auto, hard=hard, blocking=max(hard, window), low=auto // 2)
 
     return rule
+
+
+# --- windows of models ------------------------------------------------------------------------------------------------
+
+
+_WINDOWS = (
+    (r"gpt-4o|gpt-4-turbo|o1-mini", 128_000),
+    (r"gpt-4\.1|gemini", 1_000_000),
+    (r"gpt-4", 8_192),
+    (r"gpt-5|codex", 272_000),
+    (r"o[134]", 200_000),
+    (r"claude", 200_000),
+)
+"""First match wins, so `gpt-4o` comes before `gpt-4` (R011)."""
+FALLBACK_WINDOW = 200_000
+
+
+def known_window(model: str) -> int | None:
+    """The window, or None if the name is not known."""
+    return next((window for pattern, window in _WINDOWS if re.search(pattern, model.lower())), None)
+
+
+def window_for_model(model: str) -> int:
+    return known_window(model) or FALLBACK_WINDOW

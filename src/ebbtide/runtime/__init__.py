@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ebbtide.compaction.answer_sources import Summarizer
-from ebbtide.compaction.manual import Compaction, Hooks
+from ebbtide.compaction.coordinator import Compaction, Hooks
 from ebbtide.recall.search import Hit, Page
 from ebbtide.runtime.context import Context, Ready
 from ebbtide.runtime.report import Event, Report

@@ -18,9 +18,7 @@ from ebbtide.compaction.answer_sources import (
     SummarizeFunction,
     Summarizer,
 )
-from ebbtide.compaction.coordinator import CompactionCoordinator, CompactionResult
-from ebbtide.compaction.manual import Compaction, Hooks
-from ebbtide.compaction.questions import ManualCompaction
+from ebbtide.compaction.coordinator import Compaction, CompactionCoordinator, CompactionResult, Hooks, ManualCompaction
 from ebbtide.compaction.rehydrate import NoteSource, restore_files
 from ebbtide.compaction.rehydrate import read_notes as now_told
 from ebbtide.core.cache.diagnosis import CacheHealth, diagnose_cache
@@ -30,7 +28,7 @@ from ebbtide.core.tool_calls import HITS
 from ebbtide.core.types import Edit
 from ebbtide.effects import Steps
 from ebbtide.policy import Policy, preset
-from ebbtide.policy.windows import window_for_model
+from ebbtide.policy.levels import window_for_model
 from ebbtide.recall.handles import Scope
 from ebbtide.recall.inject import RecallExchange, build_insertion, find_anchor, insert_record
 from ebbtide.recall.search import Hit, Page, RecallSearch, ScopedRecall

@@ -10,8 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ebbtide.compaction.coordinator import CompactionCoordinator, CompactionResult, PlannedRequest, is_compaction
-from ebbtide.compaction.questions import ManualCompaction, check_answer
+from ebbtide.compaction.coordinator import (
+    CompactionCoordinator,
+    CompactionResult,
+    ManualCompaction,
+    PlannedRequest,
+    check_answer,
+    is_compaction,
+)
 from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.plan_input import Budget, PlanInput

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ebbtide.compaction.questions import compaction_input_to_record
+from ebbtide.compaction.coordinator import compaction_input_to_record
 from ebbtide.core.blob_names import digest
 from ebbtide.core.cache.economics import rewrite_cost
 from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Literal, TypeGuard, get_args
 
 from ebbtide.compaction.answer_sources import Summarizer
-from ebbtide.compaction.manual import Hooks
+from ebbtide.compaction.coordinator import Hooks
 from ebbtide.core.errors import BadConfig
 
 RecallBy = Literal["path", "tool", "off"]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
-from ebbtide.summary.claims import KnownText, find_claims
+from ebbtide.core.texts import QUOTE_ORIGIN
 from ebbtide.summary.instructions import find_hidden_instruction, find_instructions, split_points
-from ebbtide.summary.quoted_output import mark_quotes
 from ebbtide.summary.sanitize import neutralize, strip_invisible, to_plain_letters
 from ebbtide.summary.sections import is_heading, shorten_summary
 
@@ -241,3 +241,162 @@ def _drop_inventions(line: str, sentences: Sequence[str], known_text: KnownText)
     remaining = [(n, sentence) for n, sentence in enumerate(sentences) if sentence not in inventions]
     rest = " ".join(sentence.strip() if n else sentence for n, sentence in remaining)
     return f"{head}{rest}" if rest.strip() else "", dropped
+
+
+# --- names that can be looked up --------------------------------------------------------------------------------------
+
+
+_EXTENSION = (
+    r"(?:pyi?|ipynb|tsx?|jsx?|mjs|cjs|vue|svelte|rs|go|java|kts?|swift|c|cc|cpp|cxx|h|hpp|cs|rb|php|pl|lua|sh|bash|zsh"
+    r"|ps1|bat|sql|html?|s?css|less|xml|ya?ml|toml|ini|cfg|conf|env|json[lc5]?|md|rst|txt|csv|tsv|lock|log|proto|graphql"
+    r"|tf|gradle|cmake|mk|png|jpe?g|gif|svg|webp|pdf|zip|gz|tar|whl|db|sqlite|parquet|dockerfile)"
+)
+_PATTERNS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\b[a-z][a-z0-9+.-]{0,30}://[^\s<>\"'`）)\]}，。；、]+",
+        # From a root, a home or a dot; with two slashes or more; or with one and an extension.
+        r"(?<![\w/.~-])(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]+)+/?",
+        r"(?<![\w/.~:@+\\-])[\w.@+-]+(?:/[\w.@+-]+){2,}/?",
+        rf"(?<![\w/.~:@+\\-])[\w.@+-]+/[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b",
+        rf"(?<![\w/.~:@+\\-])[\w@+-]+(?:\.[\w+-]+)*\.{_EXTENSION}\b(?![/(])",
+        r"\b[A-Za-z]:\\[\w.\\@+-]+\w",
+        r"\b(?=[0-9]*[A-Za-z])[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)+\b",
+        r"(?<![\w.])_{1,2}[A-Za-z]\w+",
+        r"\b[a-z][a-z0-9]*(?:[A-Z][a-z0-9]+)+[A-Z]?\b",
+        r"\b(?:[A-Z][a-z0-9]+){2,}\b",
+        r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b",
+        r"(?<![\w.,])\d[\d,_]*(?:\.\d+)?(?![\w])",
+        r"(?<=`)[\w.-]{3,}(?=`|\()",
+    )
+)  # fmt: skip
+_BRANDS = frozenset(
+    (
+        *("javascript", "typescript", "github", "gitlab", "openai", "chatgpt", "postgresql", "mysql", "graphql"),
+        *("fastapi", "pytorch", "tensorflow", "numpy", "devops", "macos", "ios", "iphone", "youtube", "linkedin"),
+        *("stackoverflow", "langchain", "powershell", "wordpress", "mongodb", "websocket", "websockets", "openapi"),
+        *("readme", "todo", "webassembly", "intellij", "jetbrains", "deepseek", "bytedance"),
+    )
+)
+"""Well-known words with a capital inside: naming one invents nothing."""
+_ENDLESS = re.compile(r"[\w./@+~\\-]{300,}")
+"""No name is so long, and the patterns would take very long on it."""
+_EDGE = "`'\".,:;!?*_()[]{}<>，。；：、！？（）“”‘’"
+_IS_FILE = re.compile(rf"\.{_EXTENSION}$")
+_ESCAPES = re.compile(r"\\([\\/_*`\[\]\"])")
+
+
+def find_claims(text: str) -> Iterator[str]:
+    """Every name in the text that can be looked up, once, without punctuation around it."""
+    seen_names: set[str] = set()
+    text = _ENDLESS.sub(" ", text)
+    for pattern in _PATTERNS:
+        for match in pattern.findall(text):
+            name = re.sub(r"(?::\d+){1,8}(?:-\d+)?$|#L\d+(?:-L?\d+)?$", "", match).strip(_EDGE)
+            if name not in seen_names and _is_checkable(name):
+                seen_names.add(name)
+                yield name
+
+
+def _is_checkable(name: str) -> bool:
+    if re.fullmatch(r"[\d,_.]+", name):
+        # A shorter number is a count or a date that a summarizer may work out.
+        return sum(char.isdigit() for char in name) >= 4
+    return len(name) >= 3 and name.lower() not in _BRANDS
+
+
+def _normalize(text: str) -> str:
+    """One spelling for a name, whatever its case, JSON's and Markdown's backslashes, and Windows' slashes."""
+    return _ESCAPES.sub(r"\1", to_plain_letters(text)).replace("\\", "/").casefold()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownText:
+    """The summarized text, prepared for looking up names."""
+
+    text: str
+    figures: frozenset[str]
+    """Numbers of several digits, without separators."""
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str]) -> KnownText:
+        text = _normalize("\n".join(texts))
+        figures = re.findall(r"\d[\d,_ ]*\d(?:\.\d+)?", text)
+        return cls(text=text, figures=frozenset(re.sub("[,_ ]", "", figure) for figure in figures))
+
+    def contains(self, claim: str) -> bool:
+        name = _normalize(claim).removeprefix("./").rstrip("/")
+        if name in self.text or re.sub("[,_]", "", name) in self.figures:
+            return True
+        # `Session.id` is fair if both parts occur; `session.py` is a file that occurs or does not.
+        parts = name.split(".")
+        is_dotted = len(parts) > 1 and "/" not in name and not _IS_FILE.search(name) and all(parts)
+        return is_dotted and not name[0].isdigit() and all(part in self.text for part in parts)
+
+
+# --- copies of tool output --------------------------------------------------------------------------------------------
+
+
+_CHINESE = r"\u3400-\u9fff\u3040-\u30ff"
+_WORD = re.compile(rf"[{_CHINESE}]|[^\W{_CHINESE}](?:[^\s{_CHINESE}]*[^\W{_CHINESE}])?")
+"""A Chinese character, or a run without blanks, without the marks around it: a path is one word."""
+_MIN_WORDS = 6
+"""Words in a row that two texts do not share by chance. Fewer are idioms, titles and names."""
+_CHINESE_WEIGHT = 0.75
+"""What a Chinese character counts for: six words are about eight characters."""
+_CODE_BLOCK = re.compile(r"(^[ \t]*```[^\n]*\n.*?^[ \t]*```[^\n]*$)", re.MULTILINE | re.DOTALL)
+
+Shingle = tuple[str, ...]
+"""A fixed number of words in a row."""
+
+
+def mark_quotes(text: str, outputs: Iterable[str], user_texts: Iterable[str]) -> str:
+    """Put quotation marks around words that an output has in this order and no text of the user has.
+
+    Code blocks stay as they are: they show what they are.
+    """
+    candidates = set(_shingles(_words(text)))
+    if not candidates:
+        return text
+    copied = {shingle for output in outputs for shingle in _shingles(_words(output)) if shingle in candidates}
+    copied -= {shingle for user_text in user_texts for shingle in _shingles(_words(user_text))}
+    if not copied:
+        return text
+    parts = _CODE_BLOCK.split(text)
+    return "".join(
+        part if n % 2 else "\n".join(_mark_point(part[start:end], copied) for start, end in split_points(part))
+        for n, part in enumerate(parts)
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(to_plain_letters(text))]
+
+
+def _shingles(words: Sequence[str]) -> Iterator[Shingle]:
+    return zip(*(islice(words, start, None) for start in range(_MIN_WORDS)), strict=False)
+
+
+def _mark_point(point: str, copied: set[Shingle]) -> str:
+    matches = list(_WORD.finditer(to_plain_letters(point)))
+    words = [match[0].casefold() for match in matches]
+    is_copied = [False] * len(words)
+    for n, shingle in enumerate(_shingles(words)):
+        if shingle in copied:
+            is_copied[n : n + _MIN_WORDS] = [True] * _MIN_WORDS
+    parts, written_to, first = list[str](), 0, 0
+    while first < len(words):
+        last = first
+        while last < len(words) and is_copied[last]:
+            last += 1
+        if sum(_CHINESE_WEIGHT if _is_chinese(word) else 1.0 for word in words[first:last]) >= _MIN_WORDS:
+            start, end = matches[first].start(), matches[last - 1].end()
+            quote = point[start:end].replace("”", "'")  # it must not end its own quotation
+            parts += [point[written_to:start], f"“{quote}” {QUOTE_ORIGIN}"]
+            written_to = end
+        first = max(last, first + 1)
+    return "".join((*parts, point[written_to:]))
+
+
+def _is_chinese(word: str) -> bool:
+    return len(word) == 1 and word > "\u2fff"

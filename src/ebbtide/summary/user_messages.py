@@ -16,7 +16,7 @@ from ebbtide.core.stub import render
 from ebbtide.core.text.preview import essence
 from ebbtide.core.types import HARNESS, OURS, USER, Blob, Item
 from ebbtide.facts import item_handle
-from ebbtide.facts.text import to_one_line
+from ebbtide.facts.model import to_one_line
 
 SaveBlob = Callable[[str, str], tuple[str, tuple[Blob, ...]]]
 """From a key and a text to the path that a stub may name and the blobs to save first."""
