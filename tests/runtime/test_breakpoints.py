@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ebbtide.wire import WIRES
-from ebbtide.wire.anthropic.cache import count
+from ebbtide.wire.anthropic.messages import count_breakpoints
 from ebbtide.wire.validity import violations
 from runtime.sessions import Clock, body, context, loop
 from upstream.check import refusals
@@ -15,7 +15,7 @@ AUTOMATIC = {"cache_control": {"type": "ephemeral"}, "system": [{"type": "text",
 
 
 def marked(request) -> list[int]:
-    return [n for n, message in enumerate(request["messages"]) if count(message)]
+    return [n for n, message in enumerate(request["messages"]) if count_breakpoints(message)]
 
 
 def walked(ctx, messages, **more):

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.directory.file_names import check_blob_name, project_slug, session_stem
+from ebbtide.store.directory.file_names import project_slug, session_stem
+from ebbtide.store.log_lines import check_blob_name
 
 HOSTILE = [
     "",

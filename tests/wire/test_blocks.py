@@ -5,8 +5,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ebbtide.wire.blocks import canonical_json, describe_call
-from ebbtide.wire.json_text import dumps
+from ebbtide.wire.blocks import canonical_json, describe_call, dumps
 
 _NAMES = st.sampled_from(["path", "b", "a", "cache_control", 'a"'])
 _ATOMS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

@@ -71,6 +71,21 @@ def test_the_body_decides_the_wire(wire):
     assert detect(BODIES[wire]).name == wire
 
 
+def test_a_conversation_that_fits_several_wires_is_recognized_by_a_later_message():
+    reader = Reader(DEFAULT)
+    body = {"model": "claude-sonnet-5", "messages": [{"role": "user", "content": "fix it"}]}
+    assert reader.read(body).wire.name == "anthropic"
+    assert reader.read({**body, "messages": [*body["messages"], *CHAT["messages"][2:4]]}).wire.name == "openai_chat"
+
+
+def test_a_recognized_conversation_keeps_its_wire():
+    reader = Reader(DEFAULT)
+    reader.read(CHAT)
+    answer = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}
+    assert reader.read({**CHAT, "messages": [*CHAT["messages"], answer]}).wire.name == "openai_chat"
+    assert reader.read(ANTHROPIC).wire.name == "anthropic"
+
+
 @each_wire
 def test_an_untouched_view_is_written_as_the_same_messages(wire):
     request = read(BODIES[wire])

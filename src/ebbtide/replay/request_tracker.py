@@ -54,7 +54,7 @@ class RequestTracker:
 
     def breakpoints(self, wire: Wire) -> list[int]:
         """Positions of messages with a cache breakpoint."""
-        return [n + 1 for n, message in enumerate(self.messages) if wire.cache.count(message)]
+        return [n + 1 for n, message in enumerate(self.messages) if wire.messages.count_breakpoints(message)]
 
 
 @dataclass(slots=True)

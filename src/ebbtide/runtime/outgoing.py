@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ebbtide.core.cache.breakpoints import BreakpointSlot, BreakpointStrategy
-from ebbtide.core.cache.prefix import PrefixHashes, leading_matches
+from ebbtide.core.cache.prefix import PrefixHashes, count_same_objects
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
@@ -178,7 +178,7 @@ def _add_messages(
     columns, start = base.columns, len(base.entries)
     last_hash, new_hashes = base.hashes[-1] if start else "", list[str]()
     tokens, breakpoints = base.tokens, base.client_breakpoints_in(base.message_count)
-    count_breakpoints = request.wire.cache.count
+    count_breakpoints = request.wire.messages.count_breakpoints
     for group, messages in zip(groups, written, strict=True):
         columns.starts.append(start)
         start += len(group)
@@ -250,7 +250,7 @@ def _side(group: Sequence[Item]) -> str:
 def _count_same_entries(previous: tuple[Item, ...], view: View) -> int:
     """Count the leading entries that are the same objects: an equal one may have other bytes."""
     grown, count = view.grown_from
-    return count if grown is previous else leading_matches([*map(id, previous)], [*map(id, view.entries)])
+    return count if grown is previous else count_same_objects(previous, view.entries)
 
 
 def add_breakpoints(request: Request, outgoing: Outgoing, strategy: BreakpointStrategy) -> Outgoing:

@@ -3,7 +3,7 @@
 A line that we write ends in `"ebbsum":"<previous sum><mark><own sum>"`. The own sum covers the previous sum, the mark
 and all bytes of the line before the key, so a line proves its content and its place. The mark is `.` on the last line
 of a commit and `+` on the others: a commit counts completely or not at all. Lines without a sum were written by another
-program; they are read, pluralize as unchecked, and their bytes enter the chain.
+program; they are read, counted as unchecked, and their bytes enter the chain.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ SUM = "ebbsum"
 
 STORE = "store"
 """The key that marks the store's own records (`type: "ebb"`): header, blob sums, forks, ends that were cut off."""
+
+_BLOB_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}\Z")
 
 _KEY = f'"{SUM}":"'.encode()
 # 16 hexadecimal digits, 64 bits: against damage, not against a forger, who could recompute any chain without a key.
@@ -107,6 +109,15 @@ def lost_end_record(old_end: Position, new_end: Position, at: float) -> Record:
         "left_bytes": new_end.offset,
     }
     return {"type": "ebb", STORE: "lost", **lengths, "timestamp": format_time(at)}
+
+
+def check_blob_name(name: str) -> str:
+    """Return the name; raise `StoreError` if it cannot be a file name."""
+    if not _BLOB_NAME.match(name):
+        raise StoreError(
+            f"{name[:80]!r} cannot name a stored result: letters, digits, '.', '_' and '-' only, at most 200"
+        )
+    return name
 
 
 def encode_blob(text: str) -> bytes:

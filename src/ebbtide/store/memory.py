@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from ebbtide.core.errors import StoreError
 from ebbtide.core.records import Record
-from ebbtide.store.directory.file_names import check_blob_name
 from ebbtide.store.log_lines import (
     LogSink,
     Position,
     ReadResult,
     blob_records,
     blob_sum,
+    check_blob_name,
     encode_blob,
     encode_commit,
     header_record,

@@ -13,9 +13,11 @@ from ebbtide.wire import anthropic, openai_chat, openai_responses
 from ebbtide.wire.blocks import as_str
 from ebbtide.wire.protocol import Wire
 
-_ANTHROPIC, _CHAT, _RESPONSES = anthropic.WIRE, openai_chat.WIRE, openai_responses.WIRE
+_ANTHROPIC, _CHAT = anthropic.WIRE, openai_chat.WIRE
 
-WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (_ANTHROPIC, _CHAT, _RESPONSES)}
+WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (_ANTHROPIC, _CHAT, openai_responses.WIRE)}
+LIST_KEYS = tuple(dict.fromkeys(wire.list_key for wire in WIRES.values()))
+"""Where providers keep the conversation. If a body has several, the first counts."""
 DEFAULT_WIRE = "anthropic"
 """The wire of whatever names none: a log, a conversation of one's own, a body that fits several."""
 
@@ -32,34 +34,44 @@ def wire_of_record(record: Mapping[str, object]) -> Wire | None:
 
 
 def detect(body: Mapping[str, Any], fallback: str = DEFAULT_WIRE) -> Wire:
-    """Recognize the wire by what only its bodies have. A body that fits several is taken for the fallback's."""
-    if "input" in body and "messages" not in body:
-        return _RESPONSES
+    return recognize(body) or guess(body, fallback)
+
+
+def recognize(body: Mapping[str, Any]) -> Wire | None:
+    """Recognize the wire by what only its bodies have; None if the body fits several."""
+    key = next((key for key in LIST_KEYS if key in body), "messages")
+    if key != "messages":
+        return next(wire for wire in WIRES.values() if wire.list_key == key)
     if "system" in body or "thinking" in body or "context_management" in body:
         return _ANTHROPIC
     messages = body["messages"] if isinstance(body.get("messages"), list) else []
     if messages and isinstance(messages[0], dict) and messages[0].get("role") == "system":
         return _CHAT  # Anthropic accepts system messages only in the middle.
     for message in messages:
-        wire = _detect_message(message)
+        wire = _recognize_message(message)
         if wire is not None:
             return wire
     tools = body.get("tools")
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict):
             return _CHAT if tool.get("type") == "function" or "function" in tool else _ANTHROPIC
+    return None
+
+
+def guess(body: Mapping[str, Any], fallback: str = DEFAULT_WIRE) -> Wire:
+    """Judge a body that fits several wires by its model, or take it for the fallback's."""
+    model = as_str(body.get("model"))
     has_openai_field = "max_completion_tokens" in body or "stream_options" in body
-    has_openai_model = as_str(body.get("model")).startswith(("gpt", "o1", "o3", "o4"))
-    if has_openai_field or has_openai_model:
+    if has_openai_field or model.startswith(("gpt", "o1", "o3", "o4")):
         return _CHAT
-    return _ANTHROPIC if "claude" in as_str(body.get("model")) else WIRES[fallback]
+    return _ANTHROPIC if "claude" in model else WIRES[fallback]
 
 
 def detect_response(response: Mapping[str, Any]) -> Wire:
-    return _RESPONSES if "output" in response else _CHAT if "choices" in response else _ANTHROPIC
+    return next((wire for wire in WIRES.values() if wire.response_key in response), WIRES[DEFAULT_WIRE])
 
 
-def _detect_message(message: Any) -> Wire | None:
+def _recognize_message(message: Any) -> Wire | None:
     """Recognize the wire by one message, or return None."""
     if not isinstance(message, dict):
         return None

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Item, Kind, Role
-from ebbtide.wire.json_text import dumps, make_encoder
 
 SCHEME = "e1"
 """Prefix of item ids. If you change what is hashed, choose a new scheme."""
@@ -72,7 +71,23 @@ class Block(NamedTuple):
     """Of thinking: its length shows how much it hides."""
 
 
-_ENCODE = make_encoder(json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str))
+def _make_encoder(settings: json.JSONEncoder) -> Callable[[Any], str]:
+    """Return `settings.encode`; where Python has a C encoder, without making a new one for each call.
+
+    The price is that an endless value ends in a RecursionError and not in a ValueError.
+    """
+    make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return settings.encode
+    strings = json.encoder.encode_basestring_ascii if settings.ensure_ascii else json.encoder.encode_basestring
+    colon, comma = settings.key_separator, settings.item_separator
+    encode = make(None, settings.default, strings, None, colon, comma, settings.sort_keys, False, settings.allow_nan)
+    return lambda value: "".join(encode(value, 0))
+
+
+dumps = _make_encoder(json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+"""Compact JSON, as provider SDKs write it."""
+_ENCODE = _make_encoder(json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str))
 
 
 def canonical_json(value: Any) -> str:

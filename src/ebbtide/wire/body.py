@@ -13,11 +13,12 @@ from math import isfinite
 from operator import is_
 from typing import Any
 
+from ebbtide.core.cache.prefix import are_same_objects, count_same_objects
 from ebbtide.core.errors import BadRequest
-from ebbtide.wire.json_body import KEYS, JsonBody, Tree, are_same_objects, count_same_objects, read_json_body
+from ebbtide.wire import LIST_KEYS
+from ebbtide.wire.json_body import JsonBody, Tree, read_json_body
+from ebbtide.wire.protocol import SYSTEM_AND_TOOLS
 
-SYSTEM_AND_TOOLS = frozenset(("system", "instructions", "tools", "functions"))
-"""Fields of a body that hold system prompt and tools."""
 _NEAR = 4
 """How far from the end clients change messages as a habit: they move cache marks and reminders there."""
 
@@ -76,7 +77,7 @@ def _continue(body: ParsedBody, previous: ParsedBody | None) -> ParsedBody:
 
 def _conversation_in(tree: Tree) -> tuple[str, Any]:
     """Return the key of the conversation, and its messages."""
-    key = next((key for key in KEYS if key in tree), "")
+    key = next((key for key in LIST_KEYS if key in tree), "")
     if not key:
         raise BadRequest("neither `messages` nor `input` is there; is this a request to a model?")
     messages = tree[key]

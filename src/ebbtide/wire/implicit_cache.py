@@ -17,9 +17,6 @@ class _ImplicitCache:
     def present(self, *_: Any) -> tuple[tuple[int, ...], float]:
         return (), FIVE_MINUTES
 
-    def count(self, _message: Any) -> int:
-        return 0
-
     def add(self, body: Any, *_: Any) -> Any:
         return body
 

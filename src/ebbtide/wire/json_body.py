@@ -9,23 +9,23 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import is_, itemgetter
+from operator import itemgetter
 from typing import Any
 
+from ebbtide.core.cache.prefix import are_same_objects, count_same_objects
 from ebbtide.core.errors import BadRequest
+from ebbtide.wire import LIST_KEYS
+from ebbtide.wire.blocks import dumps
 from ebbtide.wire.json_text import (
     Span,
     count_same_characters,
     decode_utf8,
-    dumps,
     read_array,
     read_object,
     read_value,
     skip_space,
 )
 
-KEYS = ("messages", "input")
-"""Where a provider keeps the conversation. If a body has both, the first counts."""
 Tree = Mapping[str, Any]
 Written = dict[str, tuple[list[Any], list[bytes]]]
 """Messages as they were last sent, and their bytes, by how lone surrogates are written."""
@@ -141,7 +141,7 @@ def read_json_body(request: bytes | bytearray | str, previous: JsonBody | None) 
 
     def read_member(text: str, at: int, key: str) -> tuple[Any, int]:
         arrays.pop(key, None)
-        if key not in KEYS or not text.startswith("[", at):
+        if key not in LIST_KEYS or not text.startswith("[", at):
             return read_value(text, at, key)
         same = 0
         if previous and previous.spans and previous.spans[0][0] == skip_space(text, at + 1):
@@ -154,20 +154,10 @@ def read_json_body(request: bytes | bytearray | str, previous: JsonBody | None) 
     body.fields, body.field_spans, end = read_object(text, skip_space(text, 0), read_member)
     if rest := text[skip_space(text, end) :]:
         raise BadRequest(f"not valid JSON: extra data after the end: {rest[:20]!r}")
-    body.key = next((key for key in KEYS if key in body.fields), "")
+    body.key = next((key for key in LIST_KEYS if key in body.fields), "")
     body.spans, body.same = arrays.get(body.key, ([], 0))
     body.places.end = min(body.places.end, body.same)
     return body
-
-
-def count_same_objects(before: Sequence[Any], now: Sequence[Any]) -> int:
-    """Count the leading elements that are the same objects."""
-    same = list(map(is_, before, now))
-    return same.index(False) if False in same else len(same)
-
-
-def are_same_objects(left: Sequence[Any], right: Sequence[Any]) -> bool:
-    return len(left) == len(right) and all(map(is_, left, right))
 
 
 def _parts(message: Any) -> Iterator[Any]:

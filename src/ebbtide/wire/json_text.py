@@ -136,21 +136,3 @@ def count_same_characters(left: str, right: str) -> int:
             at += step
         step >>= 4
     return min(at, end)
-
-
-def make_encoder(settings: json.JSONEncoder) -> Callable[[Any], str]:
-    """Return `settings.encode`; where Python has a C encoder, without making a new one for each call.
-
-    The price is that an endless value ends in a RecursionError and not in a ValueError.
-    """
-    make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return settings.encode
-    strings = json.encoder.encode_basestring_ascii if settings.ensure_ascii else json.encoder.encode_basestring
-    colon, comma = settings.key_separator, settings.item_separator
-    encode = make(None, settings.default, strings, None, colon, comma, settings.sort_keys, False, settings.allow_nan)
-    return lambda value: "".join(encode(value, 0))
-
-
-dumps = make_encoder(json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False))
-"""Compact JSON, as provider SDKs write it."""

@@ -13,7 +13,8 @@ A new wire is a package `wire/<provider>/` with seven modules:
     rules/        ValidityRules      what the provider refuses, and the repairs; `rules.py` if one module is enough
     history.py    ClientHistory      a recorded client's history, repaired so that it can be replayed
 
-and a `Wire` in `wire/__init__.py`, where `detect` must also learn to recognize its bodies.
+and a line in `WIRES` of `wire/__init__.py`. Its bodies and responses are recognized by `list_key` and `response_key`;
+only wires that share a `list_key` must be told apart in `recognize` there.
 `docs/how-to/write-a-wire.md` says in which order to write them, and which tests then run.
 """
 
@@ -32,6 +33,9 @@ from ebbtide.wire.turns import Block as TurnBlock
 from ebbtide.wire.turns import CallResult, Reply
 
 Json = Mapping[str, Any]
+
+SYSTEM_AND_TOOLS = frozenset(("system", "instructions", "tools", "functions"))
+"""Fields in which any wire has its system prompt or tools. They are checked only if they change."""
 
 
 class MessageFormat(Protocol):
@@ -61,6 +65,9 @@ class MessageFormat(Protocol):
     def thinking_bound_to_prefix(self, body: Json) -> bool:
         """Tell whether signed thinking is valid only after the exact prefix it was written for (A63)."""
 
+    def count_breakpoints(self, message: Any) -> int:
+        """Count the cache breakpoints of one message; 0 if the provider has none."""
+
     def for_log(self, message: Any) -> Any:
         """Return the message in the log's format, which is Anthropic's; the same object if that is this wire's own.
 
@@ -84,9 +91,6 @@ class CacheBreakpoints(Protocol):
 
     def present(self, body: Json, edit_ends: Sequence[int]) -> tuple[tuple[int, ...], float]:
         """Return which of these messages carry a breakpoint, and the shortest lifetime among them in seconds."""
-
-    def count(self, message: Any) -> int:
-        """Count the breakpoints of one message."""
 
     def add(self, body: Json, slots: Sequence[BreakpointSlot]) -> Json:
         """Return a copy of the body with breakpoints at `slots`."""
@@ -318,6 +322,8 @@ class Wire:
     """Written to logs: it must never change."""
     list_key: str
     """The field of a body that holds the conversation."""
+    response_key: str
+    """The field of a response that holds the reply. Only this wire's responses have it."""
     provider: str
     """In telemetry."""
     typical_model: str

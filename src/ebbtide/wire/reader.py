@@ -14,11 +14,11 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.tokens.estimator import Estimator
 from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
-from ebbtide.wire import detect
+from ebbtide.wire import guess, recognize
 from ebbtide.wire.blocks import Block, as_str, canonical_json, digest, fingerprint, group_by_message
-from ebbtide.wire.body import SYSTEM_AND_TOOLS, ParsedBody, is_equal, read_body, to_plain
+from ebbtide.wire.body import ParsedBody, is_equal, read_body, to_plain
 from ebbtide.wire.echoes import ReplacedItems
-from ebbtide.wire.protocol import Wire
+from ebbtide.wire.protocol import SYSTEM_AND_TOOLS, Wire
 
 
 class Request(NamedTuple):
@@ -72,7 +72,7 @@ class Reader:
 
     estimator: Estimator
     wire: Wire | None = None
-    """The only wire to read; None to detect it in each body."""
+    """The only wire to read; None to detect it."""
     echoes: Mapping[str, Sequence[ReplacedItems]] = field(default_factory=dict)
     """What each replacement replaces, as `EchoedEdits.by_fingerprint`: replacements that come back are left alone."""
     pinned: Collection[str] = frozenset()
@@ -80,6 +80,8 @@ class Reader:
     _last: Request | None = None
     _wire: Wire | None = None
     """Of the last body, even if it was refused or forgotten."""
+    _is_recognized: bool = False
+    """Whether that body could be of no other wire, so that those that continue it need not be looked at."""
     _seen: dict[str, int] = field(default_factory=dict)
     """How often each fingerprint occurs in the last request."""
     _names: dict[str, str] = field(default_factory=dict)
@@ -99,7 +101,8 @@ class Reader:
     def _read(self, request: Mapping[str, Any] | bytes | bytearray | str | ParsedBody, at: float | None) -> Request:
         last = self._last
         body = read_body(request, last.body if last else None)
-        wire = self.wire or detect(body.tree)
+        is_continued = last is not None and body.unchanged > 0 and last.wire.list_key == body.list_key
+        wire = self.wire or (last.wire if last and is_continued and self._is_recognized else self._detect(body.tree))
         if wire.list_key not in body.tree:
             raise BadRequest(f"`{wire.list_key}` is missing", path=wire.list_key)
         if last is not None and last.wire is not wire:
@@ -125,6 +128,11 @@ class Reader:
             number=self._number,
         )
         return self._last
+
+    def _detect(self, tree: Mapping[str, Any]) -> Wire:
+        wire = recognize(tree)
+        self._is_recognized = wire is not None
+        return wire or guess(tree)
 
     @property
     def last_wire(self) -> Wire | None:

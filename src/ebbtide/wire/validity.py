@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.records import uuid5
-from ebbtide.wire.protocol import Finding, Repair, Wire
+from ebbtide.wire.protocol import SYSTEM_AND_TOOLS, Finding, Repair, Wire
 
 Json = Any
 """A JSON value from a client: nothing about it is certain."""
@@ -45,7 +45,7 @@ def violations(wire: Wire, body: Mapping[str, Any], *, since: int = 0) -> list[F
     if not isinstance(messages, list):
         return []
     start = wire.rules.first_to_check(messages, min(since, len(messages)))
-    breakpoints = _count_breakpoints(messages[:start]) if start else None
+    breakpoints = sum(map(wire.messages.count_breakpoints, messages[:start])) if start else None
     findings = wire.rules.check(body, start, frozenset(), breakpoints)
     return [finding for finding in findings if finding.rule not in UNVERIFIED]
 
@@ -85,11 +85,6 @@ def repair(
     if unrepaired:
         refuse(unrepaired[0])
     return repaired, tuple(finding.as_repair for finding in findings)
-
-
-def _count_breakpoints(messages: list[Any]) -> int:
-    contents = [message.get("content") for message in messages if isinstance(message, dict)]
-    return sum("cache_control" in block for content in contents if isinstance(content, list) for block in content)
 
 
 def _unreadable(wire: Wire, body: Mapping[str, Any]) -> Finding | None:
@@ -213,8 +208,8 @@ def make_encodable(value: Json) -> Json:
 
 def find_unencodable_parts(body: Mapping[str, Json], key: str, since: int) -> list[Finding]:
     """What is unsound in the list under `key` from `since` on, and in what was not accepted with the part before it."""
-    accepted = (key, "system", "instructions", "tools") if since else (key,)
-    fields = {name: value for name, value in body.items() if name not in accepted}
+    accepted = SYSTEM_AND_TOOLS if since else ()
+    fields = {name: value for name, value in body.items() if name != key and name not in accepted}
     new = body[key][since:]
     if is_encodable(fields) and all(is_encodable(part) for part in new):
         return []

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import eq
+from operator import eq, is_
 from typing import overload
 
 from ebbtide.core.types import SentRequest, Usage
@@ -105,6 +105,16 @@ def leading_matches(old: Sequence[object], new: Sequence[object]) -> int:
     """Count the leading elements that are equal in both. For sequences that are not hashes, so all are compared."""
     matches = list(map(eq, old, new))
     return matches.index(False) if False in matches else len(matches)
+
+
+def count_same_objects(old: Sequence[object], new: Sequence[object]) -> int:
+    """Count the leading elements that are the same objects in both."""
+    same = list(map(is_, old, new))
+    return same.index(False) if False in same else len(same)
+
+
+def are_same_objects(left: Sequence[object], right: Sequence[object]) -> bool:
+    return len(left) == len(right) and all(map(is_, left, right))
 
 
 def needs_breakpoints(model: str) -> bool:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.directory.file_names import check_blob_name
 from ebbtide.store.directory.safe_fs import Folder, StoreRoot
+from ebbtide.store.log_lines import check_blob_name
 from ebbtide.store.protocol import BlobInfo
 
 RESULTS = "tool-results"

@@ -1,4 +1,4 @@
-"""File names for sessions, projects and blobs. No id becomes a path unchecked.
+"""File names for sessions and projects. No id becomes a path unchecked.
 
 An id that is short, lower case and plain is its own file name. Any other becomes a readable beginning, a tilde, which
 no plain id contains, and a hash. So two ids never share a file, even if the file system ignores case. The id itself is
@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 
-from ebbtide.core.errors import StoreError
-
 INDEX_NAME = "index.sqlite"
 """The search index, at the root of a store. It is derived, and may be deleted at any time."""
 NO_PROJECT = "_"
@@ -20,7 +18,6 @@ NO_PROJECT = "_"
 # Not the device names of Windows: a store may be copied there.
 _PLAIN = re.compile(r"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])\Z)[a-z0-9][a-z0-9_-]{0,63}\Z")
 _SLUG = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")
-_BLOB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}\Z")
 
 
 def session_stem(session: str) -> str:
@@ -34,15 +31,6 @@ def project_slug(project: str) -> str:
         return NO_PROJECT
     slug = project.replace("/", "-")
     return slug if _SLUG.match(slug) else _hashed_name(slug, project)
-
-
-def check_blob_name(name: str) -> str:
-    """Return the name; raise `StoreError` if it cannot be a file name."""
-    if not _BLOB.match(name):
-        raise StoreError(
-            f"{name[:80]!r} cannot name a stored result: letters, digits, '.', '_' and '-' only, at most 200"
-        )
-    return name
 
 
 def _hashed_name(readable: str, exact: str) -> str:

@@ -17,7 +17,7 @@ from ebbtide.core.errors import StoreError
 from ebbtide.core.records import Record
 from ebbtide.store.directory.blobs import BlobFolder, NameTaken
 from ebbtide.store.directory.checkpoint_file import Checkpoint, read_checkpoint, write_checkpoint
-from ebbtide.store.directory.file_names import check_blob_name, project_slug, session_stem
+from ebbtide.store.directory.file_names import project_slug, session_stem
 from ebbtide.store.directory.lease import Leases
 from ebbtide.store.directory.safe_fs import APPEND, LOCK, FileSystem, Folder, StoreRoot, as_store_error
 from ebbtide.store.directory.session_index import add_session
@@ -28,6 +28,7 @@ from ebbtide.store.log_lines import (
     ReadResult,
     blob_records,
     blob_sum,
+    check_blob_name,
     encode_blob,
     encode_commit,
     ends_with_commit,

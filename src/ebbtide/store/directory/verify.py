@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from ebbtide.core.errors import StoreError
 from ebbtide.core.records import MESSAGE_TYPES, Record, derive_uuid, int_in, str_in
 from ebbtide.store.directory.blobs import RESULTS
-from ebbtide.store.directory.file_names import check_blob_name
 from ebbtide.store.directory.log import read_committed_end
 from ebbtide.store.directory.safe_fs import READ, FileSystem, Folder, StoreRoot, as_store_error
-from ebbtide.store.log_lines import Damage, Position, ReadResult, blob_sum, scan
+from ebbtide.store.log_lines import Damage, Position, ReadResult, blob_sum, check_blob_name, scan
 
 _DERIVED_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 """Our ids are of version 5, made from content; other programs' are random."""

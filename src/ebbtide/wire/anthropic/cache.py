@@ -50,15 +50,6 @@ def present(body: Mapping[str, Any], edit_ends: Sequence[int] = ()) -> tuple[tup
     return tuple(dict.fromkeys(i for i, _ in marked)), ttl
 
 
-def count(message: Any) -> int:
-    total, content = 0, message.get("content")
-    # Plain loop: this runs for every message of every request.
-    if isinstance(content, list):
-        for block in content:
-            total += "cache_control" in as_mapping(block)
-    return total
-
-
 def add(body: Mapping[str, Any], slots: Sequence[BreakpointSlot]) -> Mapping[str, Any]:
     out = dict(body)
     for slot in slots:

@@ -180,5 +180,14 @@ def replacement_forms(item: Item) -> Sequence[Item]:
     return [item, replace(item, raw={"type": "tool_result", "is_error": True, "tool_use_id": item.call_id})]
 
 
+def count_breakpoints(message: Any) -> int:
+    total, content = 0, as_mapping(message).get("content")
+    # Plain loop: this runs for every message of every request.
+    if isinstance(content, list):
+        for block in content:
+            total += "cache_control" in as_mapping(block)
+    return total
+
+
 def for_log(message: Any) -> Any:
     return message

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ebbtide.core.types import Usage
-from ebbtide.wire.blocks import as_mapping, as_text
-from ebbtide.wire.json_text import dumps
+from ebbtide.wire.blocks import as_mapping, as_text, dumps
 from ebbtide.wire.protocol import AnswerParts, Json, ReadResponse, RecallBatch, RecallCall
 from ebbtide.wire.replies import MAX_REPLY, as_dicts, as_int, is_recall_call, read_usage, sum_output
 

@@ -9,6 +9,7 @@ from ebbtide.wire.protocol import Wire
 WIRE = Wire(
     name="openai_chat",
     list_key="messages",
+    response_key="choices",
     provider="openai",
     typical_model="gpt-4o",
     messages=messages,

@@ -184,5 +184,9 @@ def replacement_forms(item: Item) -> Sequence[Item]:
     return [item]
 
 
+def count_breakpoints(_message: Any) -> int:
+    return 0
+
+
 def for_log(message: Any) -> Any:
     return user_text_for_log(message, split(message, "messages"))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ebbtide.core.cache.prefix import are_same_objects
 from ebbtide.core.text.media import HEAD, base64_head, image_pixels, media_type
 from ebbtide.wire.anthropic.rules.structure import (
     NO_OUTPUT,
@@ -20,7 +21,6 @@ from ebbtide.wire.anthropic.rules.structure import (
     Block,
     BodyFacts,
     Message,
-    are_same_objects,
     blocks,
     drop_fields,
     kind,

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ebbtide.core.cache.prefix import are_same_objects
 from ebbtide.wire.anthropic.rules.content import TOOL_NAME, drop_blank_text, drop_breakpoint, is_breakpoint
 from ebbtide.wire.anthropic.rules.structure import (
     CONTINUE,
@@ -18,7 +19,6 @@ from ebbtide.wire.anthropic.rules.structure import (
     Block,
     BodyFacts,
     Message,
-    are_same_objects,
     blocks,
     drop_fields,
     ends_in_server_use,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from ebbtide.core.cache.prefix import are_same_objects
 from ebbtide.wire.anthropic.rules.content import clean_message, find_crowded_images, replace_image
 from ebbtide.wire.anthropic.rules.pairs import (
     drop_server_tool_halves,
@@ -23,7 +24,6 @@ from ebbtide.wire.anthropic.rules.structure import (
     MAX_MESSAGES,
     THINKING,
     BodyFacts,
-    are_same_objects,
     enumerate_from,
     fix_end,
     fix_structure,

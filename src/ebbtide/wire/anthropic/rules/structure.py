@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from ebbtide.core.cache.prefix import are_same_objects
 from ebbtide.wire.validity import Indexed, Json, Log
 
 Block = Mapping[str, Json]
@@ -99,10 +100,6 @@ def replace_blocks(message: Message, new: Sequence[Block]) -> Message:
     if isinstance(content, list) and are_same_objects(content, new):
         return message
     return {**message, "content": list(new)}
-
-
-def are_same_objects(old: Sequence[Json], new: Sequence[Json]) -> bool:
-    return len(old) == len(new) and all(left is right for left, right in zip(old, new, strict=True))
 
 
 def drop_fields(block: Block, *fields: str) -> Block:

@@ -8,19 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ebbtide.wire.openai_responses.rules.items import CALL_ID, ITEM_ID, PREFIXES, Item
+from ebbtide.wire.protocol import SYSTEM_AND_TOOLS
 from ebbtide.wire.validity import Json, is_encodable
-
-_ACCEPTED_FIELDS = ("input", "system", "instructions", "tools")
-"""Beside an accepted prefix these are the same that were accepted with it."""
 
 
 def is_ordinary(body: Mapping[str, Json], since: int) -> bool:
+    accepted = SYSTEM_AND_TOOLS if since else ()
     for name, value in body.items():
-        if (
-            type(value) is not bool
-            and name not in (_ACCEPTED_FIELDS if since else _ACCEPTED_FIELDS[:1])
-            and not is_encodable(value)
-        ):
+        if type(value) is not bool and name != "input" and name not in accepted and not is_encodable(value):
             return False
     items, walk = body["input"], _Walk(body.get("store") is not False)
     for n in range(since, len(items)):
