@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from ebbtide.core import stub  # noqa: E402
 from ebbtide.core.errors import BadRequest, EbbtideError  # noqa: E402
 from ebbtide.core.text import media  # noqa: E402
-from ebbtide.core.text.framing import OUR_TAGS, frame, frames  # noqa: E402
+from ebbtide.core.text.framing import OUR_TAGS, escape, frame, frames, unescape  # noqa: E402  # noqa: E402
 from ebbtide.core.text.redact import redact, redact_tree  # noqa: E402
 from ebbtide.core.tokens.estimator import Estimator  # noqa: E402
 from ebbtide.facts.build import collect_facts  # noqa: E402
@@ -35,7 +35,6 @@ from ebbtide.runtime import Context  # noqa: E402
 from ebbtide.summary.check import SummarySource  # noqa: E402
 from ebbtide.summary.check import check_summary as check_answer  # noqa: E402
 from ebbtide.summary.layout import read_summary_text, write_summary_text  # noqa: E402
-from ebbtide.summary.sanitize import escape, unescape  # noqa: E402
 from ebbtide.summary.sections import merge_summaries, shorten_summary, split_sections  # noqa: E402
 from ebbtide.wire import WIRES  # noqa: E402
 from ebbtide.wire.body import read_body  # noqa: E402

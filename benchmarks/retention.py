@@ -25,7 +25,7 @@ from pathlib import Path
 
 from retention_points import Point, points, words
 
-from ebbtide.core.cuts import find_seams
+from ebbtide.core.edit_rules import find_seams
 from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import USER, Item
 from ebbtide.core.view import View

@@ -19,7 +19,7 @@ from itertools import pairwise
 import ebbtide
 from ebbtide import config
 from ebbtide.config_keys import KEYS
-from ebbtide.core.plan_input import Pass
+from ebbtide.core.planner import Pass
 from ebbtide.fronts.cli.command_line import command_briefs, every_command
 from ebbtide.passes import ARRIVAL, PASSES
 from ebbtide.passes.when import ConditionalPass

@@ -25,9 +25,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ebbtide.core.cache.economics import Prices
+from ebbtide.core.cache.prefix import Prices
 from ebbtide.core.edit_rules import rejection_reason
-from ebbtide.core.plan_input import Budget, Pass, PlanInput, Thresholds
+from ebbtide.core.planner import Budget, Pass, PlanInput, Thresholds
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Edit, Item, Kind, Role
 from ebbtide.core.view import View
 

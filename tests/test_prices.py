@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ebbtide.core.cache.economics import prices_for
+from ebbtide.core.cache.prefix import prices_for
 from ebbtide.prices import find_rates
 
 data = pytest.importorskip("genai_prices.data")

@@ -12,10 +12,16 @@ listed here may change without notice.
 
 from __future__ import annotations
 
-from ebbtide.core.cuts import covered_range, find_cuts, find_loop_start, find_turn_starts
-from ebbtide.core.edit_rules import is_protected, rejection_reason
+from ebbtide.core.edit_rules import (
+    covered_range,
+    find_cuts,
+    find_loop_start,
+    find_turn_starts,
+    is_protected,
+    rejection_reason,
+)
 from ebbtide.core.offload import Offloader, can_offload, newest_turns, original_of
-from ebbtide.core.plan_input import Budget, Pass, PlanInput, Thresholds
+from ebbtide.core.planner import Budget, Pass, PlanInput, Thresholds
 from ebbtide.core.stub import Stub, Template, parse, render
 from ebbtide.core.tokens.counters import StreamingCounter, TokenCounter
 from ebbtide.core.tokens.estimator import Estimator

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from ebbtide.core.blob_names import BlobNames, digest
 from ebbtide.core.offload import Offloader, as_received, readable
-from ebbtide.core.stub import parse, render
+from ebbtide.core.stub import BlobNames, digest, parse, render
 from ebbtide.core.view import View
 from talk import filler, situation, talk
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.core.plan_input import Thresholds
-from ebbtide.core.planner import drop_item, make_plan
+from ebbtide.core.edit_rules import drop_item
+from ebbtide.core.planner import Thresholds, make_plan
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, evict

@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.core.cuts import covered_range, find_cuts, find_loop_start, find_seams
-from ebbtide.core.edit_binding import CLEARED_TEXTS
-from ebbtide.core.edit_rules import old_note_ids, rejection_reason
+from ebbtide.core.edit_layout import CLEARED_TEXTS
+from ebbtide.core.edit_rules import (
+    covered_range,
+    find_cuts,
+    find_loop_start,
+    find_seams,
+    old_note_ids,
+    rejection_reason,
+)
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from talk import talk

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from ebbtide.core.edit_binding import is_movable
+from ebbtide.core.edit_layout import is_movable
 from ebbtide.core.stub import parse
 from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import OURS, Item

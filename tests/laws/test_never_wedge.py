@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide import WontFit
-from ebbtide.core.plan_input import Thresholds
+from ebbtide.core.planner import Thresholds
 from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.tokens.size import prior
 from ebbtide.policy.default import levels

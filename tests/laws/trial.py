@@ -17,11 +17,10 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ebbtide.core.blob_names import BlobNames
-from ebbtide.core.blob_names import digest as blob_digest
-from ebbtide.core.cuts import find_loop_start
-from ebbtide.core.plan_input import Budget, Pass, PlanInput, Thresholds
-from ebbtide.core.planner import Plan, make_plan
+from ebbtide.core.edit_rules import find_loop_start
+from ebbtide.core.planner import Budget, Pass, Plan, PlanInput, Thresholds, make_plan
+from ebbtide.core.stub import BlobNames
+from ebbtide.core.stub import digest as blob_digest
 from ebbtide.core.text.preview import essence
 from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import Edit, Item

@@ -5,8 +5,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import BlobNames
-from ebbtide.core.stub import learn_cleared, mini_claude_cleared, parse, render
+from ebbtide.core.stub import BlobNames, learn_cleared, mini_claude_cleared, parse, render
 from ebbtide.core.types import OURS
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.stub import BlobNames
 from ebbtide.core.view import View
 from ebbtide.passes import clear_to_target, offload_results
 from talk import budget, let, shown, situation, talk

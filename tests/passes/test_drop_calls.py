@@ -4,8 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import BlobNames
-from ebbtide.core.stub import parse
+from ebbtide.core.stub import BlobNames, parse
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, drop_calls
 from talk import let, situation, talk

@@ -5,9 +5,8 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.edit_rules import NEWEST_NOTES, rejection_reason
-from ebbtide.core.stub import parse, region_evicted
+from ebbtide.core.stub import BlobNames, parse, region_evicted
 from ebbtide.core.types import HARNESS, OURS, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.passes import evict, evict_messages

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.stub import BlobNames
 from ebbtide.core.view import View
 from ebbtide.passes import limit_output
 from talk import let, shown, situation, talk

@@ -4,8 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import BlobNames
-from ebbtide.core.stub import region_input
+from ebbtide.core.stub import BlobNames, region_input
 from ebbtide.core.types import USER
 from ebbtide.core.view import View
 from ebbtide.passes import offload_input

@@ -4,9 +4,8 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.offload import as_received
-from ebbtide.core.stub import claude_code_persisted, learn_persisted, mini_claude_persisted, parse
+from ebbtide.core.stub import BlobNames, claude_code_persisted, learn_persisted, mini_claude_persisted, parse
 from ebbtide.core.text.preview import first_chars, head_chars, head_lines
 from ebbtide.core.view import View
 from ebbtide.passes import offload_results

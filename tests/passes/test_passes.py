@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import ebbtide.passes
-from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.planner import make_plan
+from ebbtide.core.stub import BlobNames
 from ebbtide.core.view import View
 from ebbtide.passes import ARRIVAL, PASSES
 from talk import budget, situation, talk

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import BlobNames
+from ebbtide.core.stub import BlobNames
 from ebbtide.core.types import OURS, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.passes import prune_results

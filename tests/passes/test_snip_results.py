@@ -4,8 +4,7 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import BlobNames
-from ebbtide.core.stub import mini_claude_snipped, parse
+from ebbtide.core.stub import BlobNames, mini_claude_snipped, parse
 from ebbtide.core.view import View
 from ebbtide.passes import snip_results
 from ebbtide.passes.snip_results import same_file

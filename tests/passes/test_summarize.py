@@ -5,10 +5,9 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.edit_rules import NEWEST_NOTES, rejection_reason
-from ebbtide.core.plan_input import CompactionInput
-from ebbtide.core.planner import make_plan
+from ebbtide.core.planner import CompactionInput, make_plan
+from ebbtide.core.stub import BlobNames
 from ebbtide.core.types import HARNESS, OURS, QUOTED, USER, Answer, Edit, Question
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, fold_regions, offload_input, summarize

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.core.plan_input import Budget, CompactionInput, PlanInput, Thresholds
-from ebbtide.core.planner import make_plan
+from ebbtide.core.planner import Budget, CompactionInput, PlanInput, Thresholds, make_plan
 from ebbtide.core.types import Question
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, summarize

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ebbtide.core.blob_names import digest as blob_digest
+from ebbtide.core.stub import digest as blob_digest
 from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import USER
 from ebbtide.wire import WIRES

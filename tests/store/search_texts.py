@@ -1,6 +1,6 @@
 """Texts in an index, and what a query finds of them."""
 
-from ebbtide.core.blob_names import digest
+from ebbtide.core.stub import digest
 from ebbtide.store.log_lines import Position
 from ebbtide.store.search.index import SearchIndex
 from ebbtide.store.search.tables import IndexBatch, IndexEntry

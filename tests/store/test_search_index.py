@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from ebbtide.core.blob_names import digest
+from ebbtide.core.stub import digest
 from ebbtide.store.log_lines import Position
 from ebbtide.store.search.index import IndexUnavailable, SearchIndex
 from ebbtide.store.search.tables import IndexBatch, IndexEntry

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.core.text.framing import neutralize, strip_invisible
 from ebbtide.summary.check import CheckedSummary, KnownText, SummarySource, check_summary, find_claims, split_answer
 from ebbtide.summary.instructions import find_instructions
-from ebbtide.summary.sanitize import neutralize, strip_invisible
 
 
 def tokens(text: str) -> int:

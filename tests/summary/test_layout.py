@@ -4,9 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.text.framing import frames
+from ebbtide.core.text.framing import (
+    NAMES,
+    RECORD_TAG,
+    SUMMARY_TAG,
+    escape,
+    frames,
+    neutralize,
+    strip_invisible,
+    unescape,
+)
 from ebbtide.summary.layout import read_summary_text, recall_hint, write_summary_text
-from ebbtide.summary.sanitize import NAMES, RECORD_TAG, SUMMARY_TAG, escape, neutralize, strip_invisible, unescape
 from injections.corpus import CORPUS
 
 PIECES = [

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.core.text.framing import PART_TAG, SEGMENT_TAG
 from ebbtide.summary.prompts import (
     CLAUDE_CODE,
     DEFAULT,
@@ -20,7 +21,6 @@ from ebbtide.summary.prompts import (
     quote_items,
     write_transcript,
 )
-from ebbtide.summary.sanitize import PART_TAG, SEGMENT_TAG
 from injections.corpus import CORPUS
 from talk import talk
 

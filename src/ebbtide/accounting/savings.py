@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ebbtide.accounting.attribution import Attribution, CallEffect
 from ebbtide.accounting.calls import CallCost, EditCost, Ledger, build_ledger
-from ebbtide.core.cache.economics import Prices, calls_to_break_even, prices_for
+from ebbtide.core.cache.prefix import Prices, calls_to_break_even, prices_for
 from ebbtide.core.types import Usage
 
 OUTPUT_PRICE = 5.0

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ebbtide.compaction.coordinator import compaction_input_from_record
-from ebbtide.core.blob_names import BlobNames
-from ebbtide.core.cache.economics import Prices
-from ebbtide.core.plan_input import Budget, PlanInput
-from ebbtide.core.planner import make_plan
+from ebbtide.core.cache.prefix import Prices
+from ebbtide.core.planner import Budget, PlanInput, make_plan
+from ebbtide.core.stub import BlobNames
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ebbtide.compaction.answer_sources import response_content
-from ebbtide.core.edit_binding import UsableAnswers, mark_history
-from ebbtide.core.plan_input import CompactionInput, Pass, PlanInput
-from ebbtide.core.planner import Plan
+from ebbtide.core.edit_layout import UsableAnswers, mark_history
+from ebbtide.core.planner import CompactionInput, Pass, Plan, PlanInput
 from ebbtide.core.tool_calls import RECALL_TOOLS, compact_instructions
 from ebbtide.core.types import COMPACTION_PASSES, HARNESS, QUOTED, USER, Edit, HistoryMark, Item, Question
 from ebbtide.core.view import View

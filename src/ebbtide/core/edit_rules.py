@@ -1,4 +1,6 @@
-"""Which edits are valid. Every edit that a pass proposes is checked here and nowhere else.
+"""Which edits are valid, what a batch of them entails, and where a view may be cut.
+
+Every edit that a pass proposes is checked here and nowhere else.
 
 A call stays with its result, and reasoning with the output it led to; pinned and locked items stay.
 """
@@ -9,10 +11,11 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import dropwhile, groupby
+from dataclasses import replace
+from itertools import accumulate, dropwhile, groupby
 
-from ebbtide.core.edit_layout import edit_range
-from ebbtide.core.types import Edit, Item
+from ebbtide.core.edit_layout import edit_range, is_note
+from ebbtide.core.types import USER, Edit, Item
 from ebbtide.core.view import View, once_per_view
 
 NEWEST_NOTES = 8
@@ -135,7 +138,7 @@ def old_note_ids(view: View) -> frozenset[str]:
     """
     items = view.originals
     start = next((i for i, item in enumerate(items) if item.role == "assistant"), len(items))
-    notes = [item for item in items[start:] if _is_note(item) and not item.pinned]
+    notes = [item for item in items[start:] if is_note(item) and not item.pinned]
     return frozenset([note.id for note in notes if note.id not in _repeated_note_ids(view)][:-NEWEST_NOTES])
 
 
@@ -147,16 +150,12 @@ def _repeated_note_ids(view: View) -> frozenset[str]:
     """
     newer_texts, repeated = set[str](), set[str]()
     for item in reversed(view.originals):
-        if _is_note(item):
+        if is_note(item):
             text = _NUMBERS.sub("", item.text)
             if text in newer_texts:
                 repeated.add(item.id)
             newer_texts.add(text)
     return frozenset(repeated)
-
-
-def _is_note(item: Item) -> bool:
-    return item.role == "system" and item.kind == "text"
 
 
 def expand_to_atomic_groups(items: Sequence[Item], kept_ids: Collection[str]) -> frozenset[str]:
@@ -176,3 +175,157 @@ def _reasoning_groups(items: Sequence[Item]) -> Iterator[list[Item]]:
         if is_assistant:
             from_opaque = dropwhile(lambda item: item.kind != "opaque", run)
             yield [item for item in from_opaque if item.kind != "thinking"]
+
+
+# --- what follows from a batch ----------------------------------------------------------------------------------------
+
+
+def merge_hidden_edits(view: View, edits: Sequence[Edit]) -> list[Edit]:
+    """Leave out edits inside a larger one of the same plan: a result that was cleared and then compacted needs no stub.
+
+    The larger edit takes over their savings, and the blobs that its text still names.
+    """
+    spans = [
+        (view.index[edit.insert_after or edit.first], view.index[edit.insert_after or edit.last]) for edit in edits
+    ]
+    wide = [n for n, (first, last) in enumerate(spans) if first < last]
+    if not wide:
+        return list(edits)
+    saved = [edit.saved for edit in edits]
+    blobs = [list(edit.blobs) for edit in edits]
+    hidden: set[int] = set()
+    for n, (first, last) in enumerate(spans):
+        owners = [
+            m for m in wide if m != n and spans[m][0] <= first and last <= spans[m][1] and spans[m] != (first, last)
+        ]
+        if owners:
+            hidden.add(n)
+            owner = owners[-1]
+            saved[owner] += edits[n].saved
+            text = "".join(item.text for item in edits[owner].replacement)
+            blobs[owner] += [blob for blob in edits[n].blobs if blob.name in text and blob not in blobs[owner]]
+    return [
+        replace(edit, saved=saved[n], blobs=tuple(blobs[n])) if n in wide else edit
+        for n, edit in enumerate(edits)
+        if n not in hidden
+    ]
+
+
+def drop_invalid_thinking(view: View, edits: Sequence[Edit], *, is_bound_to_prefix: bool) -> list[Edit]:
+    """Drop the signed thinking after the first changed item: the edits invalidate it (A63).
+
+    Where thinking is not bound to its prefix, that of the open loop stays: it must open the assistant's turn (A37).
+    """
+    first_changed = min(view.index[edit.first or edit.insert_after] for edit in edits)
+    covered = {i for edit in edits if edit.first for i in range(view.index[edit.first], view.index[edit.last] + 1)}
+    end = len(view.entries) if is_bound_to_prefix else find_loop_start(view)
+    return [
+        drop_item(entry, by="thinking", reason="bound to what an edit changed")
+        for entry in view.entries[:end]
+        if entry.kind == "thinking"
+        and not entry.locked
+        and entry.id not in view.edit_by_entry
+        and view.index[entry.id] >= first_changed
+        and view.index[entry.id] not in covered
+    ]
+
+
+def drop_item(item: Item, *, by: str, reason: str) -> Edit:
+    """Build an edit that removes one item."""
+    return Edit(by=by, first=item.id, last=item.id, reason=reason, saved=max(1, item.tokens))
+
+
+# --- turns, the open tool loop, and cuts ------------------------------------------------------------------------------
+# A cut is an index of `view.entries`; cutting at it must leave two parts that a provider accepts.
+
+
+def is_user_message(entry: Item) -> bool:
+    """Whether the user wrote it, and not a tool or the harness in a message of the user's role."""
+    return entry.role == "user" and entry.trust <= USER
+
+
+def find_turn_starts_reversed(view: View) -> Iterator[int]:
+    """Yield the indexes where a turn begins, the newest first: a message of the user after something else."""
+    entries = view.entries
+    for i in range(len(entries) - 1, -1, -1):
+        if is_user_message(entries[i]) and (i == 0 or not is_user_message(entries[i - 1])):
+            yield i
+
+
+@once_per_view
+def find_turn_starts(view: View) -> tuple[int, ...]:
+    """Return the indexes where a turn begins, the oldest first."""
+    return tuple(find_turn_starts_reversed(view))[::-1]
+
+
+@once_per_view
+def find_loop_start(view: View) -> int:
+    """Return where the open tool loop begins: after the last user message. Without one, the number of entries."""
+    entries = view.entries
+    if not entries or (entries[-1].role == "assistant" and entries[-1].kind == "text"):
+        return len(entries)
+    start = next((i + 1 for i in range(len(entries) - 1, -1, -1) if is_user_message(entries[i])), 0)
+    has_calls = any(entry.kind == "call" for entry in entries[start:])
+    return start if has_calls else len(entries)
+
+
+@once_per_view
+def find_cuts(view: View) -> tuple[int, ...]:
+    """Return the seams where the view may be cut. In an open loop with thinking, these are seams before thinking.
+
+    What remains of the loop must begin with thinking (A37). A loop may run for hours, so there must be cuts inside it.
+    """
+    entries, loop_start = view.entries, find_loop_start(view)
+    seams = find_seams(view)
+    if not any(entry.kind == "thinking" for entry in entries[loop_start:]):
+        return seams
+    return tuple(i for i in seams if i <= loop_start or (i < len(entries) and entries[i].kind == "thinking"))
+
+
+@once_per_view
+def find_seams(view: View) -> tuple[int, ...]:
+    """Return all indexes between atoms: a message, a run of assistant entries, or a call with its result."""
+    open_calls = accumulate(_open_call_changes(view.entries), initial=0)
+    return tuple(i for i, count in enumerate(open_calls) if count == 0 and _can_separate(view.entries, i))
+
+
+def _can_separate(entries: Sequence[Item], i: int) -> bool:
+    if i in (0, len(entries)):
+        return True
+    before, after = entries[i - 1], entries[i]
+    is_same_message = before.message == after.message
+    # A system message in the middle belongs to the user turn before it.
+    return not is_same_message and after.role != "system" and (before.role, after.role) != ("assistant", "assistant")
+
+
+def _open_call_changes(entries: Sequence[Item]) -> Iterator[int]:
+    """Yield +1 where a call with a result opens, -1 where the result closes it, else 0."""
+    answered = {entry.call_id for entry in entries if entry.kind == "result"}
+    open_ids = set[str]()
+    for entry in entries:
+        if entry.kind == "call" and entry.call_id in answered and entry.call_id not in open_ids:
+            open_ids.add(entry.call_id)
+            yield 1
+        elif entry.kind == "result" and entry.call_id in open_ids:
+            open_ids.discard(entry.call_id)
+            yield -1
+        else:
+            yield 0
+
+
+def covered_range(view: View, start: int, stop: int) -> tuple[str, str] | None:
+    """Return the ids of the first and last original under `entries[start:stop]`; None if there is none."""
+    spans = [_original_span(view, entry) for entry in (view.entries[start:stop] if start < stop else ())]
+    covered = [span for span in spans if span is not None]
+    if not covered:
+        return None
+    first, last = min(first for first, _ in covered), max(last for _, last in covered)
+    return view.originals[first].id, view.originals[last].id
+
+
+def _original_span(view: View, entry: Item) -> tuple[int, int] | None:
+    edit = view.edit_by_entry.get(entry.id)
+    if edit is not None:
+        return view.span(edit)
+    i = view.index.get(entry.id)
+    return None if i is None else (i, i)

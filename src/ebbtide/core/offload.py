@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 
-from ebbtide.core.blob_names import BlobNames, digest
-from ebbtide.core.cuts import find_turn_starts_reversed
-from ebbtide.core.plan_input import PlanInput
-from ebbtide.core.stub import Stub, Template
+from ebbtide.core.edit_rules import find_turn_starts_reversed
+from ebbtide.core.planner import PlanInput
+from ebbtide.core.stub import BlobNames, Stub, Template, digest
 from ebbtide.core.text.preview import Preview
 from ebbtide.core.tool_calls import describe_item, tool_name
 from ebbtide.core.types import OURS, Blob, Edit, Item

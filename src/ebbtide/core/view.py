@@ -2,7 +2,7 @@
 
 Originals never change. An edit covers a run of originals, and the view shows its replacement instead. It is active
 where all items are present that it was made of and nothing else lies between those that it hides
-(`core.edit_binding`). So a rewound branch sends what it sent before, and no edit reaches another conversation.
+(`core.edit_layout`). So a rewound branch sends what it sent before, and no edit reaches another conversation.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar, cast
 
-from ebbtide.core.edit_binding import Originals, bind
-from ebbtide.core.edit_layout import Placed, edit_range, lay_out, show_edits
+from ebbtide.core.edit_layout import Originals, Placed, bind, edit_range, lay_out, show_edits
 from ebbtide.core.types import OURS, Edit, Item
 
 Value = TypeVar("Value")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from operator import is_
 
-from ebbtide.core.edit_binding import is_movable
+from ebbtide.core.edit_layout import is_movable
 from ebbtide.core.types import OURS, USER, Item
 from ebbtide.facts.model import (
     AGENTS,

@@ -3,7 +3,7 @@
 The policy decides which passes run, in which order and with which settings.
 """
 
-from ebbtide.core.plan_input import Pass
+from ebbtide.core.planner import Pass
 from ebbtide.passes.budget_results import budget_results
 from ebbtide.passes.clear_media import clear_media
 from ebbtide.passes.clear_results import clear_results

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ebbtide.core.offload import Offloader, original_of, readable
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import render_budgeted
 from ebbtide.core.text.preview import head_and_tail
 from ebbtide.core.tool_calls import describe_item

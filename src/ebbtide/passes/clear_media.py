@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ebbtide.core.cuts import find_turn_starts
+from ebbtide.core.edit_rules import find_turn_starts
 from ebbtide.core.offload import Offloader, can_offload, describe, readable
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.tool_calls import block, media_blocks, tool_name
 from ebbtide.core.types import Edit, Item

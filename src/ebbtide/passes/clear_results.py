@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from ebbtide.core.offload import Offloader, can_offload, newest_turns, no_preview
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.tool_calls import PROTECTED, tool_name
 from ebbtide.core.types import Edit, Item

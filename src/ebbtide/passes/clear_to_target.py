@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ebbtide.core.edit_rules import drop_item
 from ebbtide.core.offload import Form, Offloader, as_received, can_offload
-from ebbtide.core.plan_input import PlanInput
-from ebbtide.core.planner import drop_item
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, claude_code_cleared
 from ebbtide.core.tool_calls import tool_name
 from ebbtide.core.types import Edit, Item

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ebbtide.core.cuts import find_loop_start, find_seams
-from ebbtide.core.edit_rules import rejection_reason
+from ebbtide.core.edit_rules import find_loop_start, find_seams, rejection_reason
 from ebbtide.core.offload import Offloader, describe, original_of
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.tool_calls import PROTECTED, file_path, is_failed_result, is_reasoning
 from ebbtide.core.types import OURS, Blob, Edit, Item

@@ -10,10 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ebbtide.core.cuts import covered_range, find_cuts, find_turn_starts, is_user_message
-from ebbtide.core.edit_rules import is_protected, old_note_ids
+from ebbtide.core.edit_rules import (
+    covered_range,
+    find_cuts,
+    find_turn_starts,
+    is_protected,
+    is_user_message,
+    old_note_ids,
+)
 from ebbtide.core.offload import HISTORY, Offloader, describe
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.texts import exchange_count
 from ebbtide.core.types import HARNESS, OURS, Edit, Item

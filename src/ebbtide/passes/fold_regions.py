@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ebbtide.core.edit_rules import rejection_reason
 from ebbtide.core.offload import Offloader, newest_turns
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.types import HARNESS, Edit, Item, Question
 from ebbtide.core.view import View
 from ebbtide.summary.draft import CompactionDraft, TokenLimits

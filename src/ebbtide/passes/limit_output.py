@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ebbtide.core.offload import Offloader
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, region_output
 from ebbtide.core.text.preview import first_chars
 from ebbtide.core.tool_calls import tool_name

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ebbtide.core.offload import Offloader, describe
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.text.preview import Preview, essence
 from ebbtide.core.types import Edit

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from ebbtide.core.offload import Form, Offloader, readable
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.text.preview import Preview, essence
 from ebbtide.core.tool_calls import RECALL_TOOLS, describe_item, file_path, tool_name

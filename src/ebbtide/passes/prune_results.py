@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ebbtide.core.offload import Offloader, can_offload, newest_turns
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, opencode_cleared
 from ebbtide.core.tool_calls import tool_name
 from ebbtide.core.types import Edit, Item

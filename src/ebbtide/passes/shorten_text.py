@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ebbtide.core.cuts import find_loop_start
-from ebbtide.core.edit_rules import rejection_reason
+from ebbtide.core.edit_rules import find_loop_start, rejection_reason
 from ebbtide.core.offload import Offloader, can_offload, describe, newest_turns
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.text.preview import clip
 from ebbtide.core.types import Edit

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from ebbtide.core.offload import Offloader, can_offload
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.tool_calls import (
     READS,

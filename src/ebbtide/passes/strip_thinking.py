@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ebbtide.core.cuts import find_loop_start
+from ebbtide.core.edit_rules import drop_item, find_loop_start
 from ebbtide.core.offload import newest_turns
-from ebbtide.core.plan_input import PlanInput
-from ebbtide.core.planner import drop_item
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from ebbtide.core.offload import Offloader
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
 from ebbtide.facts import CollectFacts, collect_facts

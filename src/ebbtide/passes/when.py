@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ebbtide.core.plan_input import Pass, PlanInput
+from ebbtide.core.planner import Pass, PlanInput
 from ebbtide.core.types import USER, Edit, Question
 from ebbtide.core.view import View
 

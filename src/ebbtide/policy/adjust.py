@@ -17,7 +17,7 @@ from typing import Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from ebbtide.core.cache.breakpoints import LIMIT, BreakpointSlot, BreakpointStrategy
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.plan_input import Pass, Thresholds
+from ebbtide.core.planner import Pass, Thresholds
 from ebbtide.facts import CollectFacts
 from ebbtide.passes import fold_to_fit, summarize
 from ebbtide.passes.when import ConditionalPass

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ebbtide.core.offload import original_of
-from ebbtide.core.plan_input import Pass, PlanInput
+from ebbtide.core.planner import Pass, PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from ebbtide.core.plan_input import PlanInput, Thresholds
+from ebbtide.core.planner import PlanInput, Thresholds
 from ebbtide.core.text.preview import essence
 from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from ebbtide.core.plan_input import Thresholds
+from ebbtide.core.planner import Thresholds
 
 
 class LevelRule(Protocol):

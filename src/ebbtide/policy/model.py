@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ebbtide.core.cache.breakpoints import BreakpointStrategy, choose_by_value
-from ebbtide.core.plan_input import Pass
+from ebbtide.core.planner import Pass
 from ebbtide.core.tokens.estimator import DEFAULT, Estimator
 from ebbtide.core.tokens.size import SizeRule, anchored_usage
 from ebbtide.policy.levels import LevelRule, SpaceRule

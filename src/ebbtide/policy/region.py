@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ebbtide.core.plan_input import Thresholds
+from ebbtide.core.planner import Thresholds
 from ebbtide.core.stub import region_evicted, region_input
 from ebbtide.core.tokens.estimator import REGION
 from ebbtide.core.tokens.size import estimated_tokens

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import cache, partial
 
-from ebbtide.core.plan_input import Thresholds
+from ebbtide.core.planner import Thresholds
 from ebbtide.core.tokens.estimator import sage as counting_for
 from ebbtide.core.tokens.size import estimated_with_tools
 from ebbtide.passes import evict_messages, summarize

@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from ebbtide.core.blob_names import MEMORY, digest
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.records import strings_in
+from ebbtide.core.stub import MEMORY, digest
 from ebbtide.core.tool_calls import file_path
 from ebbtide.core.types import Item
 from ebbtide.store import LogReader, Position, ReadResult, Record

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ebbtide.core.blob_names import digest
 from ebbtide.core.errors import BadRequest, StoreError
+from ebbtide.core.stub import digest
 from ebbtide.core.tool_calls import HITS, MOST_HITS, PAGE, RECALL_TOOLS
 from ebbtide.core.types import Item
 from ebbtide.recall.handles import SHORT_HANDLE_DIGITS, Scope, SessionRecords, read_messages, read_since

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from ebbtide.core.plan_input import PlanInput, Thresholds
+from ebbtide.core.planner import PlanInput, Thresholds
 from ebbtide.core.stub import Stub
 from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 from ebbtide.compaction.coordinator import PlannedRequest
-from ebbtide.core.blob_names import BlobNames
-from ebbtide.core.cache.economics import prices_for
-from ebbtide.core.cache.prefix import common_prefix_length, count_cached_messages, find_usage_anchor
-from ebbtide.core.plan_input import Budget, CompactionInput, Pass, PlanInput
-from ebbtide.core.planner import Plan
+from ebbtide.core.cache.prefix import common_prefix_length, count_cached_messages, find_usage_anchor, prices_for
+from ebbtide.core.planner import Budget, CompactionInput, Pass, Plan, PlanInput
 from ebbtide.core.records import int_in
+from ebbtide.core.stub import BlobNames
 from ebbtide.core.tokens.size import SizeInputs, SizeRule, upper_bound
 from ebbtide.core.types import FIVE_MINUTES, Edit, Item, Trigger, Usage
 from ebbtide.core.view import View

@@ -11,8 +11,7 @@ from ebbtide.accounting.savings import Savings, compute_savings
 from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.cache.prefix import common_prefix_length
 from ebbtide.core.errors import Blocked, Busy, WontFit
-from ebbtide.core.plan_input import PlanInput
-from ebbtide.core.planner import Failure, Plan
+from ebbtide.core.planner import Failure, Plan, PlanInput
 from ebbtide.core.tool_calls import unreadable_files
 from ebbtide.core.types import COMPACTION_PASSES, Composition, Edit, Item, Trigger
 from ebbtide.core.view import View

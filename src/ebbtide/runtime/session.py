@@ -18,10 +18,9 @@ from ebbtide.compaction.coordinator import (
     check_answer,
     is_compaction,
 )
-from ebbtide.core.blob_names import BlobNames
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.plan_input import Budget, PlanInput
-from ebbtide.core.planner import Plan, make_plan
+from ebbtide.core.planner import Budget, Plan, PlanInput, make_plan
+from ebbtide.core.stub import BlobNames
 from ebbtide.core.tokens.size import SizeRule
 from ebbtide.core.types import FIVE_MINUTES, Edit, Trigger, Usage
 from ebbtide.core.view import View

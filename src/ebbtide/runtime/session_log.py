@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ebbtide.compaction.coordinator import compaction_input_to_record
-from ebbtide.core.blob_names import digest
-from ebbtide.core.cache.economics import rewrite_cost
-from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length
-from ebbtide.core.plan_input import PlanInput
-from ebbtide.core.planner import Plan
+from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length, rewrite_cost
+from ebbtide.core.planner import Plan, PlanInput
+from ebbtide.core.stub import digest
 from ebbtide.core.types import Edit, Item, SentRequest, Usage
 from ebbtide.effects import (
     LOCK_WAIT,

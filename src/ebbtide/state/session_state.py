@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ebbtide.core.blob_names import digest
 from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length
 from ebbtide.core.records import Record, float_in, int_in, list_in, str_in, strings_in
+from ebbtide.core.stub import digest
 from ebbtide.core.tokens.size import Calibration
 from ebbtide.core.types import (
     COMPACTION_PASSES,

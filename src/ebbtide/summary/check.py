@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+from ebbtide.core.text.framing import neutralize, strip_invisible, to_plain_letters
 from ebbtide.core.texts import QUOTE_ORIGIN
 from ebbtide.summary.instructions import find_hidden_instruction, find_instructions, split_points
-from ebbtide.summary.sanitize import neutralize, strip_invisible, to_plain_letters
 from ebbtide.summary.sections import is_heading, shorten_summary
 
 Count = Callable[[str], int]

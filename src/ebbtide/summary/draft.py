@@ -9,16 +9,16 @@ from functools import cached_property
 from math import inf
 
 from ebbtide.core import texts
-from ebbtide.core.edit_binding import is_movable
+from ebbtide.core.edit_layout import is_movable
 from ebbtide.core.edit_rules import old_note_ids, protected_ids
 from ebbtide.core.offload import HISTORY, Offloader, original_of
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import render as render_stub
 from ebbtide.core.text.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
 from ebbtide.core.types import HARNESS, OURS, QUOTED, Answer, Blob, Edit, Item, Question, SourceScope
 from ebbtide.facts import CollectFacts, collect_facts, find_missing, render_facts, required_facts
 from ebbtide.facts.model import to_one_line
-from ebbtide.summary.layout import SummaryContent, SummaryLayout
+from ebbtide.summary.layout import SummaryContent, SummaryLayout, carry_operator_notes, carry_user_messages
 from ebbtide.summary.prompts import PromptInput, detect_language, quote_in_chunks, quote_items, write_transcript
 from ebbtide.summary.ranges import (
     USER_MESSAGE_SHARE,
@@ -30,7 +30,6 @@ from ebbtide.summary.ranges import (
     total_tokens,
 )
 from ebbtide.summary.sections import merge_summaries
-from ebbtide.summary.user_messages import carry_operator_notes, carry_user_messages
 
 TARGET_TOKENS = 24_000
 """What a compaction leaves if it can: facts, the user's messages and the tail."""

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Literal
 from urllib.parse import unquote
 
-from ebbtide.summary.sanitize import strip_invisible, to_plain_letters
+from ebbtide.core.text.framing import strip_invisible, to_plain_letters
 
 InstructionKind = Literal["approval", "order"]
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ebbtide.core import texts
+from ebbtide.core.text.framing import PART_TAG, SEGMENT_TAG, escape, strip_invisible
 from ebbtide.core.text.preview import essence
 from ebbtide.core.text.redact import redact
 from ebbtide.core.tool_calls import media_blocks
 from ebbtide.core.types import HARNESS, OURS, USER, Item
-from ebbtide.summary.sanitize import PART_TAG, SEGMENT_TAG, escape, strip_invisible
 
 Count = Callable[[str], int]
 

@@ -10,9 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, takewhile
 
-from ebbtide.core.cuts import covered_range, find_cuts, find_loop_start, find_seams, find_turn_starts
-from ebbtide.core.edit_rules import is_protected, protected_ids
-from ebbtide.core.plan_input import PlanInput
+from ebbtide.core.edit_rules import (
+    covered_range,
+    find_cuts,
+    find_loop_start,
+    find_seams,
+    find_turn_starts,
+    is_protected,
+    protected_ids,
+)
+from ebbtide.core.planner import PlanInput
 from ebbtide.core.types import COMPACTION_PASSES, OURS, USER, Item
 from ebbtide.core.view import View
 from ebbtide.facts import CollectFacts, SessionFacts

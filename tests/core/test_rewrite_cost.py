@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from ebbtide.core.cache.economics import Prices, calls_ahead, calls_to_break_even, prices_for
+from ebbtide.core.cache.prefix import Prices, calls_ahead, calls_to_break_even, prices_for
 
 ANTHROPIC = Prices(read=0.1, write=1.25)
 
