@@ -23,7 +23,7 @@ from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.log_lines import Position, scan, scan_for_resume
 from ebbtide.store.search.words import parse_query
 from formats.test_codex import Rollout
-from formats.test_opencode import TALK, stored
+from formats.test_opencode import TALK, write_store
 from fronts.ui.inspector import BilledAgent
 
 DATA = ROOT.parent / "shared" / "data"
@@ -154,7 +154,7 @@ def _opencode_folder() -> Iterator[Check]:
     from ebbtide.formats import load  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
-        root = stored(Path(folder), *TALK)
+        root = write_store(Path(folder), *TALK)
         files = sorted(root.rglob("*.json"))
 
         def check(data: bytes) -> None:

@@ -115,13 +115,14 @@ _PLAIN_EVENT = re.compile(rb"(?m)^(?:event: [^\n]*\n)?data: (\{[^\n]*\}|\[DONE\]
 _STRING = re.compile(rb'[^"\\\n]*(?:\\.[^"\\\n]*)*')
 """A JSON string between its quotes."""
 _TEXT_EVENT = re.compile(
-    rb'(?m)^((?:event: [^\n]*\n)?data: \{[^\n]*?"delta": ?\{(?:"(?:role|type)": ?"\w+", ?)?'
+    rb'(?m)^((?:event: [^\n]*\n)?data: \{(?>[^\n]*?"delta": ?\{)(?:"(?:role|type)": ?"\w+", ?)?'
     rb'"(?:content|reasoning_content|text|thinking|partial_json)": ?")'
     + _STRING.pattern
-    + rb'("(?:, ?"\w+": ?null)*\}[^\n]*\}\n\n)'
+    + rb'("(?:, ?"\w+": ?null)*\}(?>[^\n]*)(?<=\})\n\n)'
 )
-"""An event that adds one text to the answer: what is before the text, and what is after it."""
-_FILLER = re.compile(rb'(?:,"obfuscation":"\w*"| +)\}\n\n')
+"""An event that adds one text to the answer: what is before the text, and what is after it. Atomic groups keep the
+search linear: a hostile line may name "delta" a thousand times."""
+_FILLER = re.compile(rb'(?:,"obfuscation":"\w*"|(?<! ) +)\}\n\n')
 """What OpenAI and Anthropic add to events so that their length does not betray the text."""
 
 
