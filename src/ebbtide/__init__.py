@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from ebbtide.fronts.sdk import session, wrap
     from ebbtide.policy import PRESETS, Policy, preset
     from ebbtide.runtime import Compaction, Context, Event, Hit, Hooks, Page, Ready, Recall, Report, Summarizer, fit
+    from ebbtide.wire.recall_tools import recall_tools
 
 __version__ = "0.1.0"
 
 __all__ = [
     "PRESETS", "BadConfig", "BadEdit", "BadRequest", "Blocked", "Busy", "Compaction", "Context",
     "Conversation", "EbbtideError", "Edit", "Event", "Hit", "Hooks", "Item", "Page", "Policy", "Ready", "Recall",
-    "Recording", "Report", "StoreError", "Summarizer", "Usage", "WontFit", "fit", "load", "preset", "session", "wrap",
+    "Recording", "Report", "StoreError", "Summarizer", "Usage", "WontFit", "fit", "load", "preset", "recall_tools",
+    "session", "wrap",
 ]  # fmt: skip
 
 _HOMES = {
@@ -37,6 +39,7 @@ _HOMES = {
     "ebbtide.formats": ("Recording", "load"),
     "ebbtide.fronts.sdk": ("session", "wrap"),
     "ebbtide.policy": ("PRESETS", "Policy", "preset"),
+    "ebbtide.wire.recall_tools": ("recall_tools",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

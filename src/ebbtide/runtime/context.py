@@ -308,13 +308,19 @@ class Context:
         self._note(ebb_record("pin", ids=ids, on=on, at=self._clock()))
 
     def child(self, name: str, **options: Any) -> Context:
-        """Create the context of a sub-agent, with its own window and log. Its `finish` records the result here."""
+        """Create the context of a sub-agent, with its own window and log: see `adopt`."""
         session = f"{self._log.session}.{name}"
         child = Context(store=self._store, session=session, project=self._project, clock=self._clock, **options)
-        child._parent = self
-        self._note(ebb_record("child", session=session, at=self._clock()))
-        child._note(ebb_record("parent", session=self._log.session, at=self._clock()))
+        self.adopt(child)
         return child
+
+    def adopt(self, child: Context) -> None:
+        """Make another context that of a sub-agent. Its `finish` records the result here."""
+        if child is self:
+            raise BadRequest("a context cannot be its own sub-agent")
+        child._parent = self
+        self._note(ebb_record("child", session=child._log.session, at=self._clock()))
+        child._note(ebb_record("parent", session=self._log.session, at=self._clock()))
 
     def finish(self, result: str) -> None:
         """Record a sub-agent's result, once: it stays in its parent's compactions."""

@@ -116,6 +116,7 @@ def _callable(value: object) -> bool:
 _EXPECTED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "model": ("a model's name, as in 'claude-sonnet-5'", _text),
     "session": ("a name, as in 'nightly'", _text),
+    "parent": ("the name of another session", _text),
     "project": ("a name or a path as text", _text),
     "store": ("a directory, a store, or None for memory", lambda value: _path(value) or hasattr(value, "open")),
     "summarizer": (

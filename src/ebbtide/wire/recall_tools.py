@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ebbtide.core.tool_calls import PAGE, READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
+from ebbtide.wire import find_wire
 from ebbtide.wire.protocol import Wire
 
 _SEARCH = (
@@ -39,8 +40,12 @@ def recall_definitions() -> list[tuple[str, str, dict[str, Any]]]:
     return [(name, about, _schema(fields, required)) for name, (about, fields, required) in _TOOLS.items()]
 
 
-def recall_tools(wire: Wire) -> list[dict[str, Any]]:
-    """Return the definitions of both tools, for `tools` of a request."""
+def recall_tools(wire: Wire | str) -> list[dict[str, Any]]:
+    """Return the definitions of both tools, for `tools` of every request from the first on.
+
+    `wire` is the API format: `anthropic`, `openai_chat` and so on. Answer their calls with `Context.recall_answer`.
+    """
+    wire = find_wire(wire) if isinstance(wire, str) else wire
     return [wire.requests.tool_definition(*definition) for definition in recall_definitions()]
 
 

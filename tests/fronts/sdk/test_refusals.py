@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import logging
 import threading
@@ -165,9 +166,8 @@ def test_an_unknown_client_or_option_is_refused_at_once():
             ebbtide.wrap(raw, windw=3)
         with pytest.raises(ebbtide.BadConfig, match="no-such"):
             ebbtide.wrap(raw, policy="no-such")
-        for wire in ("chat", "anthropic"):
-            with pytest.raises(ebbtide.BadConfig, match="already"):
-                ebbtide.wrap(ebbtide.wrap(client(wire, upstream)))
+        with pytest.raises(ebbtide.BadConfig, match="coroutine"):
+            ebbtide.wrap(raw, session=asyncio.sleep)
 
 
 # --- summaries by the same provider -----------------------------------------------------------------------------------

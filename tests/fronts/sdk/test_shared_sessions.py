@@ -175,7 +175,7 @@ def test_a_branch_of_an_unnamed_conversation_reads_nothing_of_another(wire):
                     create(wrapped, wire, *branch(word))
             session = next(
                 opened
-                for opened in find_gate(wrapped)._sessions._sessions.values()
+                for opened in find_gate(wrapped).sessions._sessions.values()
                 if opened.name.startswith(name or "lane-")
             )
             told[name] = session.context.recall_answer("ebb_recall", {"query": "zebra-9917"})

@@ -77,7 +77,14 @@ def _bind(client: T, middleware: Middleware | AsyncMiddleware) -> T:
         return _bind(copy(reference(), **options), new)
 
     client.copy = client.with_options = copy_client  # type: ignore[attr-defined]
+    client.ebbtide = middleware.gate.sessions_of(client)  # type: ignore[attr-defined]
     return client
+
+
+def find_middleware_gate(client: object) -> CallGate | None:
+    """Return the gate of a wrapped client; None for any other client."""
+    links = getattr(client, "_middleware", None) or ()
+    return next((link.gate for link in links if isinstance(link, GateMiddleware)), None)
 
 
 class GateMiddleware:

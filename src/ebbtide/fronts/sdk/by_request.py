@@ -39,12 +39,19 @@ def wrap_by_request(client: T, gate: CallGate, *, is_async: bool) -> T:
     wrapped = cast(Callable[[], T], client.copy)()  # type: ignore[attr-defined]
     base = cast(Hashable, type(wrapped))
     wrapped.__class__ = _async_class(base) if is_async else _sync_class(base)
-    setattr(wrapped, _GATE, gate)
+    _bind(wrapped, gate)
     return wrapped
 
 
-def is_wrapped(client: object) -> bool:
-    return hasattr(client, _GATE)
+def _bind(client: object, gate: CallGate) -> None:
+    setattr(client, _GATE, gate)
+    client.ebbtide = gate.sessions_of(client)  # type: ignore[attr-defined]
+
+
+def find_request_gate(client: object) -> CallGate | None:
+    """Return the gate of a wrapped client; None for any other client."""
+    gate: CallGate | None = getattr(client, _GATE, None)
+    return gate
 
 
 @cache
@@ -68,7 +75,7 @@ def _async_class(base: type) -> type:
 def _derive(base: type, request: Callable[..., object]) -> type:
     def copy_client(self: object, *args: object, **options: object) -> object:
         new = cast(Callable[..., object], base.copy)(self, *args, **options)  # type: ignore[attr-defined]
-        setattr(new, _GATE, getattr(self, _GATE))
+        _bind(new, getattr(self, _GATE))
         return new
 
     members = {"request": request, "copy": copy_client, "with_options": copy_client, "__module__": base.__module__}

@@ -11,13 +11,15 @@ import asyncio
 import inspect
 import json
 import logging
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 
 from ebbtide.core.errors import BadRequest, Blocked, Busy, WontFit
-from ebbtide.fronts.sdk.sessions import Body, ModelCall, SdkSession, SdkSessions, owner_hash
+from ebbtide.fronts.sdk.client_sessions import ClientSessions
+from ebbtide.fronts.sdk.sessions import Body, ModelCall, SdkSession, SdkSessions, SessionName, identify_owner
 from ebbtide.policy import Policy
 from ebbtide.runtime import Context, Ready, Report
 from ebbtide.wire import WIRES
@@ -54,7 +56,7 @@ def read_call(
     betas = {
         name: value for name, value in headers.items() if name.lower().endswith("-beta") and isinstance(value, str)
     }
-    owner = owner_hash(client, headers, body)
+    owner = identify_owner(client, headers, body)
     return ModelCall(wire=wire, url=url, body=body, headers=betas, owner=owner, is_retry=is_retry)
 
 
@@ -142,23 +144,38 @@ class CallGate:
         self,
         new_context: Callable[..., Context],
         *,
+        settings: Mapping[str, object],
         policy: Policy,
-        session: str = "",
+        session: SessionName = "",
+        parent: SessionName = "",
         ask: AskModel | None = None,
         on_report: OnReport | None = None,
     ) -> None:
         self._new_context, self._ask, self.on_report = new_context, ask, on_report
+        self.settings = settings
+        """As passed to `wrap`."""
         # Raised to the caller. A body that meets a busy session is known to be too large, and may fit on a later try.
         self._raised: tuple[type[Exception], ...] = (WontFit,) if policy.overflow == "error" else (Blocked, Busy)
-        self._sessions = SdkSessions(self._open_session, session)
+        self.sessions = SdkSessions(self._open_session, session, parent)
         self._has_logged = False
+
+    def sessions_of(self, client: object) -> ClientSessions:
+        """Return the sessions that this client or copy may look at."""
+        reference, credential = weakref.ref(client), identify_owner(client, {}, {}).credential
+
+        def read_credential() -> str:
+            client = reference()
+            return credential if client is None else identify_owner(client, {}, {}).credential
+
+        return ClientSessions(self.sessions, read_credential)
 
     def prepare(self, call: ModelCall) -> GatedCall | None:
         """Make the call fit; None if it must be sent unchanged."""
         if _IS_ASKING.get():
             return None
+        names = self.sessions.current_names()  # their errors are the caller's
         with self.fail_open(*self._raised):
-            session = self._sessions.session_for(call)
+            session = self.sessions.session_for(call, *names)
             with session.lock:
                 session.call = call  # a question about a compaction uses this call's endpoint
                 return self._gated_call(session, call, session.ready_for(call) or session.context.prepare(call.body))
@@ -167,8 +184,9 @@ class CallGate:
     async def aprepare(self, call: ModelCall) -> GatedCall | None:
         if _IS_ASKING.get():
             return None
+        names = self.sessions.current_names()  # their errors are the caller's
         with self.fail_open(*self._raised):
-            session = self._sessions.session_for(call)
+            session = self.sessions.session_for(call, *names)
             async with _locked(session):
                 session.call = call
                 ready = session.ready_for(call) or await session.context.aprepare(call.body)

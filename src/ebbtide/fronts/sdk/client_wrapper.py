@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from ebbtide.compaction.answer_sources import SummarizeFunction, Summarizer
 from ebbtide.core.errors import BadConfig
-from ebbtide.fronts.sdk.by_middleware import GateMiddleware, wrap_by_middleware
-from ebbtide.fronts.sdk.by_request import is_wrapped, wrap_by_request
+from ebbtide.fronts.sdk.by_middleware import find_middleware_gate, wrap_by_middleware
+from ebbtide.fronts.sdk.by_request import find_request_gate, wrap_by_request
 from ebbtide.fronts.sdk.call_gate import AskModel, CallGate, OnReport
-from ebbtide.fronts.sdk.sessions import Body, ModelCall
+from ebbtide.fronts.sdk.sessions import Body, ModelCall, SessionName
 from ebbtide.policy import Policy, preset
 from ebbtide.runtime import Context
 from ebbtide.runtime.validation import Recall, RecallBy, RecallScope, check_settings, refuse_moved
@@ -33,7 +34,8 @@ class Client(Protocol):
 def wrap(
     client: T,
     *,
-    session: str = "",
+    session: SessionName = "",
+    parent: SessionName = "",
     policy: str | Policy = "default",
     store: object = None,
     durable: bool = True,
@@ -43,13 +45,24 @@ def wrap(
 ) -> T:
     """Return a copy of the client whose model calls fit the window, whichever of its methods makes them.
 
-    `options` are those of `Context`. `session` names the session of all calls; without it each call's session is found
-    by how its conversation begins, or set by `with ebbtide.session(...)`. `summarizer` may be the name of a model to
-    ask through this client. `on_report` gets the session and the report of each request that the provider accepted;
-    what a call returns has the report too, as `_ebbtide`.
+    `options` are those of `Context`. `session` names the session of all calls, or is a function that names the session
+    of each call; without it each call's session is found by how its conversation begins. `with ebbtide.session(...)`
+    overrides it. `parent` names the session that a sub-agent works for, in the same way. `summarizer` may be the name
+    of a model to ask through this client. `on_report` gets the session and the report of each request that the provider
+    accepted; what a call returns has the report too, as `_ebbtide`. The client's sessions are at `client.ebbtide`.
+
+    A wrapped client is returned as it is, unless these settings differ from its own.
     """
+    settings = {
+        "session": session, "parent": parent, "policy": policy, "store": store, "durable": durable,
+        "summarizer": summarizer, "on_report": on_report, **options,
+    }  # fmt: skip
     sdk = _check_client(client)
-    check_settings(session=session)
+    wrapped_gate = find_request_gate(client) or find_middleware_gate(client)
+    if wrapped_gate is not None:
+        _check_same_settings(wrapped_gate.settings, settings)
+        return client
+    _check_names(session=session, parent=parent)
     is_async = inspect.iscoroutinefunction(getattr(client, "request", None))
     store = open_store(store, durable=durable) if isinstance(store, str) or hasattr(store, "__fspath__") else store
     chosen_policy = preset(policy, model=str(options.get("model", ""))) if isinstance(policy, str) else policy
@@ -61,8 +74,10 @@ def wrap(
         asking = {"model": summarizer}
     gate = CallGate(
         partial(_new_context, _check_options({**options, "policy": policy, "store": store}), asking),
+        settings=settings,
         policy=chosen_policy,
         session=session,
+        parent=parent,
         ask=_ask_model(cast(Client, client), summarizer, is_async=is_async),
         on_report=on_report,
     )
@@ -77,10 +92,33 @@ def _check_client(client: object) -> str:
     sdk = next((name for name in ("anthropic", "openai") if name in packages), "")
     if not sdk or not callable(getattr(client, "post", None)) or not hasattr(client, "copy"):
         raise TypeError(f"wrap() takes {_CLIENTS}, not {type(client).__name__}")
-    middleware = getattr(client, "_middleware", None) or ()
-    if is_wrapped(client) or any(isinstance(link, GateMiddleware) for link in middleware):
-        raise BadConfig("this client is wrapped already: wrap the client it was made from")
     return sdk
+
+
+def _check_same_settings(own: Mapping[str, object], new: Mapping[str, object]) -> None:
+    """Raise if a wrapped client is wrapped with other settings. Those left at their defaults are not compared."""
+    defaults = {name: parameter.default for name, parameter in inspect.signature(wrap).parameters.items()}
+    for name, value in new.items():
+        if name in defaults and value is defaults[name]:
+            continue
+        if name not in own or not _is_same(own[name], value):
+            raise BadConfig(
+                f"this client is wrapped already, with another value of {name!r}: wrap the client it was made from"
+            )
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, str | os.PathLike) and isinstance(other, str | os.PathLike):
+        return os.fspath(one) == os.fspath(other)
+    return one is other or bool(one == other)
+
+
+def _check_names(**names: SessionName) -> None:
+    for option, name in names.items():
+        if inspect.iscoroutinefunction(name):
+            raise BadConfig(f"{option} must be a name or a plain function that returns one, not a coroutine function")
+        if not callable(name):
+            check_settings(**{option: name})
 
 
 def _check_options(options: Mapping[str, object]) -> Mapping[str, object]:

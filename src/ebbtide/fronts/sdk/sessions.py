@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from ebbtide.core.errors import BadConfig
 from ebbtide.runtime import Context, Ready
 from ebbtide.wire import WIRES
 from ebbtide.wire.blocks import canonical_json, digest
@@ -23,13 +24,18 @@ from ebbtide.wire.conversation_start import strip_changing_parts
 from ebbtide.wire.protocol import Wire
 
 Body = Mapping[str, object]
+SessionName = str | Callable[[], str]
+"""The session of all calls, or a function that is asked for it on each call."""
 
-_SESSION_NAME: ContextVar[str] = ContextVar("ebbtide_session", default="")
+_SESSION: ContextVar[tuple[str, str]] = ContextVar("ebbtide_session", default=("", ""))
+"""The names of the session and of its parent."""
 
 MAX_PENDING = 16
 """Calls of one session whose plan a retry of the SDK finds again; an older one is prepared again."""
 MAX_SESSIONS = 256
 """Sessions kept in memory. An older one is read from the store or, without a store, planned again."""
+_UNNAMED = "lane-"
+"""How our names for unnamed sessions begin."""
 _KEYS = ("api_key", "auth_token")
 _ACCOUNTS = ("organization", "project", "project_id", "workspace_id", "aws_access_key", "aws_profile")
 _KEY_PROVIDERS = ("_api_key_provider", "_azure_ad_token_provider")
@@ -37,15 +43,21 @@ _KEY_PROVIDERS = ("_api_key_provider", "_azure_ad_token_provider")
 
 
 @contextmanager
-def session(name: str) -> Iterator[str]:
-    """Calls inside belong to this session, in this thread or task and in tasks started from it."""
+def session(name: str, *, parent: str = "") -> Iterator[str]:
+    """Calls inside belong to this session, in this thread or task and in tasks started from it.
+
+    `parent` names the session of the agent that this one works for. `client.ebbtide.finish(result)` records its result
+    there.
+    """
     if not isinstance(name, str) or not name:
         raise ValueError("session() needs a name that is not empty")
-    token = _SESSION_NAME.set(name)
+    if not isinstance(parent, str) or parent == name:
+        raise ValueError("the parent of a session is the name of another session")
+    token = _SESSION.set((name, parent))
     try:
         yield name
     finally:
-        _SESSION_NAME.reset(token)
+        _SESSION.reset(token)
 
 
 def _conversation_start(wire: Wire, body: Body) -> tuple[str, str]:
@@ -70,8 +82,18 @@ def _text(content: object) -> str:
     return "\n".join(texts) if len(texts) == len(parts) else canonical_json(content)
 
 
-def owner_hash(client: object, headers: Mapping[str, object], body: Body) -> str:
-    """Hash the credential, the account and the ids of a call. The call's `headers` override the client's.
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who makes a call, as hashes."""
+
+    credential: str = ""
+    """Of the credentials and the account."""
+    ids: str = ""
+    """Of these and all ids in the call."""
+
+
+def identify_owner(client: object, headers: Mapping[str, object], body: Body) -> Owner:
+    """Identify who makes a call. The call's `headers` override the client's.
 
     Clients with different keys may share a store, and their conversations may begin alike.
     """
@@ -86,7 +108,8 @@ def owner_hash(client: object, headers: Mapping[str, object], body: Body) -> str
     names = _ACCOUNTS if has_fetched_key else (*_KEYS, *_ACCOUNTS)
     attributes = [(name, value) for name in names if isinstance(value := getattr(client, name, None), str)]
     caller = identify_caller(texts, body)
-    return digest([*map(list, (*caller.ids, *caller.credentials, *attributes))])
+    credentials = (*caller.credentials, *attributes)
+    return Owner(digest([*map(list, credentials)]), digest([*map(list, (*caller.ids, *credentials))]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +121,7 @@ class ModelCall:
     body: Body
     headers: Mapping[str, str]
     """Those that switch on features of the provider, such as betas. Questions about this session need them too."""
-    owner: str = ""
-    """See `owner_hash`."""
+    owner: Owner = Owner()
     is_retry: bool = False
     """Whether the SDK sends the same request again."""
 
@@ -114,6 +136,8 @@ class SdkSession:
     call: ModelCall
     """The call that is being prepared, or was last."""
     context: Context = field(init=False)
+    parent: SdkSession | None = None
+    """The session of the agent that this one works for."""
     last_ready: Ready | None = None
     """What the context prepared last: the only request that it can compact again."""
     pending: dict[int, tuple[Body, Ready]] = field(default_factory=dict)
@@ -135,25 +159,64 @@ class SdkSession:
         self.pending.pop(id(call.body), None)
 
 
-class SdkSessions:
-    """The sessions of one client and of all its copies. `fixed_name` names the session of all calls."""
+OpenSession = Callable[[str, ModelCall, bool], SdkSession]
+"""Opens a session by its name, its first call, and whether the caller named it."""
 
-    def __init__(self, open_session: Callable[[str, ModelCall, bool], SdkSession], fixed_name: str = "") -> None:
-        self._open_session, self._fixed_name = open_session, fixed_name
+
+class SdkSessions:
+    """The sessions of one client and of all its copies."""
+
+    def __init__(self, open_session: OpenSession, fixed_name: SessionName = "", fixed_parent: SessionName = "") -> None:
+        self._open_session, self._fixed_name, self._fixed_parent = open_session, fixed_name, fixed_parent
         self._sessions: OrderedDict[tuple[str, str], SdkSession] = OrderedDict()
         self._lock = threading.Lock()
 
-    def session_for(self, call: ModelCall) -> SdkSession:
+    def current_name(self) -> str:
+        """Return the name that the caller gives to the session of a call made now, or ''."""
+        return self.current_names()[0]
+
+    def current_names(self) -> tuple[str, str]:
+        """Return the names that the caller gives to the session of a call made now and to its parent; '' for none."""
+        name, parent = _SESSION.get()
+        if name:
+            return name, parent
+        name = _ask_name("session", self._fixed_name)
+        if not name and callable(self._fixed_name):
+            raise BadConfig("the function passed as session= must return a name that is not empty, not ''")
+        parent = _ask_name("parent", self._fixed_parent)
+        return name, "" if parent == name else parent
+
+    def session_for(self, call: ModelCall, given_name: str = "", parent: str = "") -> SdkSession:
         """Find or open the session of a call. One name on two wires is two sessions."""
-        given_name = _SESSION_NAME.get() or self._fixed_name
         start = () if given_name else _conversation_start(WIRES[call.wire], call.body)
-        name = given_name or f"lane-{digest([call.wire, call.owner, *start])}"
-        key = (name, call.wire)
+        name = given_name or f"{_UNNAMED}{digest([call.wire, call.owner.ids, *start])}"
         with self._lock:
-            if key not in self._sessions:
-                self._sessions[key] = self._open_session(name, call, bool(given_name))
-            session = self._sessions[key]
-            self._sessions.move_to_end(key)
+            parent_session = self._find_or_open(parent, call, is_named=True) if parent else None
+            session = self._find_or_open(name, call, is_named=bool(given_name))
+            session.parent = parent_session or session.parent
             while len(self._sessions) > MAX_SESSIONS:
                 self._sessions.popitem(last=False)
         return session
+
+    def _find_or_open(self, name: str, call: ModelCall, *, is_named: bool) -> SdkSession:
+        key = (name, call.wire)
+        if key not in self._sessions:
+            self._sessions[key] = self._open_session(name, call, is_named)
+        self._sessions.move_to_end(key)
+        return self._sessions[key]
+
+    def visible_to(self, credential: str) -> list[SdkSession]:
+        """Return the sessions that a client with this credential may look at, the one used last at the end.
+
+        A session without a name belongs to the credential that began it.
+        """
+        with self._lock:
+            sessions = list(self._sessions.values())
+        return [one for one in sessions if one.is_named or one.call.owner.credential == credential]
+
+
+def _ask_name(option: str, name: SessionName) -> str:
+    value: object = name() if callable(name) else name
+    if not isinstance(value, str):
+        raise BadConfig(f"the function passed as {option}= must return a name, not {type(value).__name__}")
+    return value
