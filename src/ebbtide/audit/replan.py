@@ -26,7 +26,6 @@ from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records, batch_from_record, edit_to_record
 from ebbtide.store import Record
 from ebbtide.wire import WIRES, wire_of_record
-from ebbtide.wire.blocks import fingerprint
 from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.reader import Reader, Request
 
@@ -111,10 +110,7 @@ def check_message_ids(records: Sequence[Record]) -> list[Difference]:
         if not isinstance(ids, list) or wire is None:
             continue
         message = record.get("wire") or record.get("message")
-        id_prefixes = [
-            fingerprint(block.role, block.kind, block.canonical)
-            for block in wire.messages.split(message, wire.list_key)
-        ]
+        id_prefixes = [block.fingerprint for block in wire.messages.split(message, wire.list_key)]
         if id_prefixes != [str(id).rpartition("-")[0] for id in ids]:
             differences.append(Difference(plan=str(record.get("uuid")), reason="its content is not what its ids say"))
     return differences

@@ -23,7 +23,7 @@ from ebbtide.core.types import Item
 from ebbtide.store import LogReader, Position, ReadResult, Record
 from ebbtide.store.search.tables import IndexEntry
 from ebbtide.wire import wire_of_record
-from ebbtide.wire.blocks import SCHEME, Block, fingerprint
+from ebbtide.wire.blocks import SCHEME, Block
 from ebbtide.wire.protocol import Wire
 
 SHORT_HANDLE_DIGITS = 8
@@ -84,7 +84,7 @@ def _split_blocks(record: Record) -> list[tuple[str, Block]]:
         return []
     id_prefixes = [id.rpartition("-")[0] for id in strings_in(record, "ebbids")]
     if len(id_prefixes) != len(blocks):
-        id_prefixes = [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
+        id_prefixes = [block.fingerprint for block in blocks]
     return list(zip(id_prefixes, blocks, strict=True))
 
 
@@ -245,7 +245,7 @@ def _first_answers(records: Sequence[Record]) -> list[frozenset[str]]:
 
 def _answer_fingerprints(blocks: Iterable[Block]) -> frozenset[str]:
     answer_blocks = (block for block in blocks if block.role == "assistant" and block.kind in ("text", "call"))
-    return frozenset(fingerprint(block.role, block.kind, block.canonical) for block in answer_blocks)
+    return frozenset(block.fingerprint for block in answer_blocks)
 
 
 def read_since(log: LogReader, position: Position) -> ReadResult | None:

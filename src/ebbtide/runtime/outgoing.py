@@ -17,9 +17,9 @@ from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
 from ebbtide.wire import WIRES, detect
-from ebbtide.wire.blocks import fingerprint, group_by_message, is_original
+from ebbtide.wire.blocks import group_by_message, is_original
 from ebbtide.wire.body import read_body
-from ebbtide.wire.echoes import EchoedEdits
+from ebbtide.wire.echoes import EchoedEdits, block_fingerprints
 from ebbtide.wire.protocol import Repair
 from ebbtide.wire.reader import Reader, Request, write_group
 from ebbtide.wire.validity import repair
@@ -205,9 +205,7 @@ def _fingerprints(request: Request, group: Sequence[Item], messages: Sequence[An
     """Return the fingerprints of the blocks of one message."""
     if all(is_original(entry) for entry in group):
         return [entry.id.rpartition("-")[0] for entry in group]
-    wire = request.wire
-    blocks = [block for message in messages for block in wire.messages.split(message, wire.list_key)]
-    return [fingerprint(block.role, block.kind, block.canonical) for block in blocks]
+    return block_fingerprints(request.wire, messages)
 
 
 _ON_ARRIVAL = frozenset({"offload_results", "offload_input", "limit_output", "truncate_results", "recall"})

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.text.media import base64_pixels
 from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Item, Kind, Role
 
 SCHEME = "e1"
@@ -69,6 +71,12 @@ class Block(NamedTuple):
     locked: bool = False
     signature: str = ""
     """Of thinking: its length shows how much it hides."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The content part of an item's id."""
+        content = f"{self.role}\0{self.kind}\0{self.canonical}".encode("utf-8", "surrogatepass")
+        return f"{SCHEME}-{blake2b(content, digest_size=10).hexdigest()}"
 
 
 def _make_encoder(settings: json.JSONEncoder) -> Callable[[Any], str]:
@@ -129,12 +137,6 @@ def _is_canonical(arguments: dict[str, Any]) -> bool:
     return True
 
 
-def fingerprint(role: str, kind: str, canonical: str) -> str:
-    """Return the content part of an item's id."""
-    content = f"{role}\0{kind}\0{canonical}".encode("utf-8", "surrogatepass")
-    return f"{SCHEME}-{blake2b(content, digest_size=10).hexdigest()}"
-
-
 def digest(value: Any) -> str:
     """Hash a value that is not part of an id: system prompt, tools, an outgoing message."""
     content = canonical_json(value).encode("utf-8", "surrogatepass")
@@ -164,6 +166,25 @@ def find_trust(role: Role, text: str) -> tuple[int, str]:
 def text_block(role: Role, text: str, raw: Any, *, locked: bool = False) -> Block:
     tier, source = find_trust(role, text)
     return Block(role, "text", text, raw, text, tier=tier, source=source, locked=locked)
+
+
+def image_block(role: Role, raw: Any, data: Any) -> Block:
+    """`data` is base64 or a data URL; anything else is an image of unknown size."""
+    pixels = (base64_pixels(as_str(data)),)
+    return Block(role, "image", "", raw, canonical_json(raw), media=1, pixels=pixels, tier=USER, source="user")
+
+
+def document_block(role: Role, raw: Any, *, text: str = "", pages: int = 0) -> Block:
+    return Block(role, "document", text, raw, canonical_json(raw), media=1, pages=pages, tier=USER, source="user")
+
+
+def find_role(message: Mapping[str, Any], roles: Mapping[str, Role], path: str) -> Role:
+    """Return the role of a message. `roles` lists what the provider accepts."""
+    role = roles.get(as_str(message.get("role")))
+    if role is None:
+        problem = f"role must be one of {', '.join(roles)}, not {shorten(message.get('role'))}"
+        raise BadRequest(problem, path=f"{path}.role")
+    return role
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:

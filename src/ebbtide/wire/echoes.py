@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ebbtide.core.types import Edit
-from ebbtide.wire.blocks import fingerprint
 from ebbtide.wire.protocol import Wire
 
 
@@ -52,12 +51,13 @@ class EchoedEdits:
         return self
 
 
-def block_fingerprints(wire: Wire, messages: Sequence[Any]) -> set[str]:
-    """Return the fingerprints of all blocks of these messages."""
-    blocks = [
-        block for n, message in enumerate(messages) for block in wire.messages.split(message, f"{wire.list_key}.{n}")
+def block_fingerprints(wire: Wire, messages: Sequence[Any]) -> list[str]:
+    """Return the fingerprints of all blocks of these messages, in order."""
+    return [
+        block.fingerprint
+        for n, message in enumerate(messages)
+        for block in wire.messages.split(message, f"{wire.list_key}.{n}")
     ]
-    return {fingerprint(block.role, block.kind, block.canonical) for block in blocks}
 
 
 def _replaced_ends(edit: Edit) -> dict[str, int]:

@@ -293,8 +293,23 @@ class Finding:
         return Repair(rule=self.rule, path=self.path, what=self.repair)
 
 
+class Log(list[Finding]):
+    """Findings in the order of the rules."""
+
+    def note(self, rule: str, path: str, message: str, repair: str = "") -> None:
+        self.append(Finding(rule, path, message, repair))
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether a finding has no repair."""
+        return not all(finding.repair for finding in self)
+
+
 class ValidityRules(Protocol):
-    """What the provider refuses. `since` leading messages were accepted before and are not checked again."""
+    """What the provider refuses. `since` leading messages were accepted before and are not checked again.
+
+    `call_ids` and `breakpoints` are those of the accepted messages; `breakpoints` is None if the number is not known.
+    """
 
     def list_rule(self, value: Any) -> str:
         """Name the rule that this value breaks by not being a list of messages; '' if the provider accepts it."""
@@ -304,14 +319,14 @@ class ValidityRules(Protocol):
 
     def call_ids(self, message: Any) -> frozenset[str]: ...
 
-    def check(self, body: Json, since: int, call_ids: AbstractSet[str], breakpoints: int | None) -> list[Finding]:
-        """Find all that is wrong from `since` on.
+    def drop_broken_thinking(self, message: Any) -> Any:
+        """Return the message without thinking that is not valid UTF-8: it is signed, so it cannot be repaired."""
 
-        `call_ids` and `breakpoints` are those of the accepted messages; None if the number is not known.
-        """
+    def is_ordinary(self, body: Json, since: int, call_ids: AbstractSet[str], breakpoints: int | None) -> bool:
+        """Tell quickly that no rule is broken. After False all rules are applied, so False is never wrong."""
 
-    def repair(self, body: Json, since: int, call_ids: AbstractSet[str]) -> tuple[Json, list[Finding]]:
-        """Return a valid body, and what was repaired. Raise `BadRequest` for what has no repair."""
+    def repair(self, body: Json, since: int, call_ids: AbstractSet[str], breakpoints: int | None, log: Log) -> Json:
+        """Apply the rules from `since` on. Return a valid body, and note in `log` what was repaired or cannot be."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -15,7 +15,7 @@ from ebbtide.core.tokens.estimator import Estimator
 from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
 from ebbtide.wire import guess, recognize
-from ebbtide.wire.blocks import Block, as_str, canonical_json, digest, fingerprint, group_by_message
+from ebbtide.wire.blocks import Block, as_str, canonical_json, digest, group_by_message
 from ebbtide.wire.body import ParsedBody, is_equal, read_body, to_plain
 from ebbtide.wire.echoes import ReplacedItems
 from ebbtide.wire.protocol import SYSTEM_AND_TOOLS, Wire
@@ -149,7 +149,7 @@ class Reader:
         newest = after is None or (self._last is not None and after is self._last.items)
         before = self._seen if newest or after is None else self._counts(after)
         for block in wire.messages.split(message, wire.list_key):
-            mark = fingerprint(block.role, block.kind, block.canonical)
+            mark = block.fingerprint
             occurrence = counts.get(mark) or before.get(mark, 0)
             ids.append(f"{mark}-{occurrence}")
             counts[mark] = occurrence + 1
@@ -206,7 +206,7 @@ class Reader:
 
     def _make_item(self, block: Block, message: int, at: float | None, tokens: int) -> Item:
         kind, call_id, name, tier, source = block.kind, block.call_id, block.name, block.tier, block.source
-        mark = fingerprint(block.role, kind, block.canonical)
+        mark = block.fingerprint
         occurrence = self._seen.get(mark, 0)
         self._seen[mark] = occurrence + 1
         if call_id:

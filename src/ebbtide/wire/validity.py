@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.records import uuid5
-from ebbtide.wire.protocol import SYSTEM_AND_TOOLS, Finding, Repair, Wire
+from ebbtide.wire.protocol import SYSTEM_AND_TOOLS, Finding, Log, Repair, Wire
 
 Json = Any
 """A JSON value from a client: nothing about it is certain."""
@@ -46,8 +46,31 @@ def violations(wire: Wire, body: Mapping[str, Any], *, since: int = 0) -> list[F
         return []
     start = wire.rules.first_to_check(messages, min(since, len(messages)))
     breakpoints = sum(map(wire.messages.count_breakpoints, messages[:start])) if start else None
-    findings = wire.rules.check(body, start, frozenset(), breakpoints)
+    findings = check(wire, body, start, frozenset(), breakpoints)
     return [finding for finding in findings if finding.rule not in UNVERIFIED]
+
+
+def check(
+    wire: Wire, body: Mapping[str, Any], since: int, call_ids: AbstractSet[str], breakpoints: int | None
+) -> list[Finding]:
+    """Find all that is wrong from `since` on: what the repair would note."""
+    is_ordinary = wire.rules.is_ordinary(body, since, call_ids, breakpoints)
+    return [] if is_ordinary else apply_rules(wire, body, since, call_ids, breakpoints)[1]
+
+
+def apply_rules(
+    wire: Wire, body: Mapping[str, Any], since: int, call_ids: AbstractSet[str], breakpoints: int | None
+) -> tuple[Mapping[str, Any], Log]:
+    """Repair what is wrong from `since` on, and note it. If a note has no repair, the body is not valid.
+
+    For a body that JSON cannot hold nothing else is reported.
+    """
+    log = Log(_find_unencodable_parts(wire, body, since))
+    if log.is_hopeless:
+        return body, log
+    if log:
+        body = _make_parts_encodable(wire, body, since)
+    return wire.rules.repair(body, since, call_ids, breakpoints, log), log
 
 
 def repair(
@@ -78,13 +101,35 @@ def repair(
     if start < accepted:
         rechecked = {id for message in messages[start:accepted] for id in rules.call_ids(message)}
         call_ids, breakpoints = call_ids - rechecked if rechecked else call_ids, None
-    if not rules.check(body, start, call_ids, breakpoints):
+    if rules.is_ordinary(body, start, call_ids, breakpoints):
         return body, ()
-    repaired, findings = rules.repair(body, start, call_ids)
-    unrepaired = rules.check(repaired, start, call_ids, None)
-    if unrepaired:
-        refuse(unrepaired[0])
+    repaired, findings = apply_rules(wire, body, start, call_ids, breakpoints)
+    if not findings:
+        return body, ()
+    for finding in findings:
+        if not finding.repair:
+            refuse(finding)
+    for finding in check(wire, repaired, start, call_ids, None):
+        refuse(finding)
     return repaired, tuple(finding.as_repair for finding in findings)
+
+
+def _find_unencodable_parts(wire: Wire, body: Mapping[str, Json], since: int) -> list[Finding]:
+    """What is unsound in the messages from `since` on, and in the fields that were not accepted with those before."""
+    key, accepted = wire.list_key, SYSTEM_AND_TOOLS if since else ()
+    fields = {name: value for name, value in body.items() if name != key and name not in accepted}
+    new = body[key][since:]
+    if is_encodable(fields) and all(is_encodable(part) for part in new):
+        return []
+    inside = (finding for at, part in enumerate(new, since) for finding in find_unencodable(part, f"{key}.{at}"))
+    return [*find_unencodable(fields, ""), *inside]
+
+
+def _make_parts_encodable(wire: Wire, body: Mapping[str, Json], since: int) -> Mapping[str, Json]:
+    key, drop_broken_thinking = wire.list_key, wire.rules.drop_broken_thinking
+    fields = make_encodable({name: value for name, value in body.items() if name != key})
+    new = [part if is_encodable(part) else make_encodable(drop_broken_thinking(part)) for part in body[key][since:]]
+    return {**fields, key: [*body[key][:since], *new]}
 
 
 def _unreadable(wire: Wire, body: Mapping[str, Any]) -> Finding | None:
@@ -111,27 +156,8 @@ Note = Callable[..., None]
 """Called as `note(rule, path, message, repair)` by rules that repair what they find."""
 
 
-class Log(list[Finding]):
-    """Findings in the order of the rules."""
-
-    def note(self, rule: str, path: str, message: str, repair: str = "") -> None:
-        self.append(Finding(rule, path, message, repair))
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Whether a finding has no repair."""
-        return not all(finding.repair for finding in self)
-
-
 def refuse(finding: Finding) -> NoReturn:
     raise BadRequest(f"{finding.message} [{finding.rule}]", path=finding.path)
-
-
-def refuse_unrepairable(log: Log) -> None:
-    """Refuse the first finding that has no repair."""
-    for finding in log:
-        if not finding.repair:
-            refuse(finding)
 
 
 def make_id(prefix: str, *inputs: object) -> str:
@@ -204,22 +230,6 @@ def make_encodable(value: Json) -> Json:
     if isinstance(value, list | tuple):
         return [make_encodable(part) for part in value]
     return None
-
-
-def find_unencodable_parts(body: Mapping[str, Json], key: str, since: int) -> list[Finding]:
-    """What is unsound in the list under `key` from `since` on, and in what was not accepted with the part before it."""
-    accepted = SYSTEM_AND_TOOLS if since else ()
-    fields = {name: value for name, value in body.items() if name != key and name not in accepted}
-    new = body[key][since:]
-    if is_encodable(fields) and all(is_encodable(part) for part in new):
-        return []
-    inside = (finding for at, part in enumerate(new, since) for finding in find_unencodable(part, f"{key}.{at}"))
-    return [*find_unencodable(fields, ""), *inside]
-
-
-def make_parts_encodable(body: Mapping[str, Json], key: str, since: int) -> Mapping[str, Json]:
-    fields = make_encodable({name: value for name, value in body.items() if name != key})
-    return {**fields, key: [*body[key][:since], *map(make_encodable, body[key][since:])]}
 
 
 def _encodes(text: str) -> bool:

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.wire.anthropic.rules import find_problems, is_ordinary
+from ebbtide.wire import WIRES
+from ebbtide.wire.anthropic.rules import is_ordinary
 from ebbtide.wire.openai_responses import rules as responses
+from ebbtide.wire.validity import apply_rules
 from poison.histories import GRAMMARS, spoiled
 
 
@@ -26,7 +28,7 @@ def test_ordinary_content_breaks_no_rule(data):
     taken = ids(messages[:since])
     marked = data.draw(st.sampled_from([None, 0, 1, 4]))
     if is_ordinary(body, since, taken, marked):
-        assert find_problems(body, since, taken, marked or 0) == []
+        assert apply_rules(WIRES["anthropic"], body, since, taken, marked or 0)[1] == []
 
 
 CALL = {"type": "tool_use", "id": "a", "name": "read", "input": {"path": "x"}}
@@ -82,8 +84,8 @@ def test_ordinary_content_of_a_responses_body_breaks_no_rule(data):
     if not isinstance(items, list):
         return
     since = data.draw(st.integers(0, len(items)))
-    if responses.is_ordinary(body, since):
-        assert responses.find_problems(body, since, frozenset()) == []
+    if responses.is_ordinary(body, since, frozenset(), None):
+        assert apply_rules(WIRES["openai_responses"], body, since, frozenset(), None)[1] == []
 
 
 ASKED = {"role": "user", "content": "go"}
@@ -94,7 +96,7 @@ WORDS = {"type": "message", "role": "assistant", "content": [{"type": "output_te
 
 
 def usual(*items, **more):
-    return responses.is_ordinary({"input": list(items), **more}, 0)
+    return responses.is_ordinary({"input": list(items), **more}, 0, frozenset(), None)
 
 
 def test_a_task_reasoning_a_call_its_output_and_words_are_ordinary():

@@ -40,6 +40,11 @@ def base64_head(text: str, n: int) -> bytes:
     return binascii.a2b_base64(bytes(usable) + b"=" * (-len(usable) % 4))[:n]
 
 
+def base64_pixels(text: str) -> tuple[int, int] | None:
+    """Width and height of an image in base64 or in a data URL."""
+    return image_pixels(base64_head(text, 4096))
+
+
 def media_type(data: bytes) -> str | None:
     """The type these bytes begin as: one of the four image types providers take, or PDF."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):

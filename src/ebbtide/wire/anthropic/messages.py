@@ -10,17 +10,20 @@ from functools import lru_cache
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.media import base64_head, image_pixels
+from ebbtide.core.text.media import base64_pixels
 from ebbtide.core.types import Item, Role
 from ebbtide.wire.blocks import (
     Block,
     as_mapping,
+    as_str,
     as_text,
     canonical_json,
     describe_call,
+    document_block,
+    find_role,
+    image_block,
     inserted_call_follows,
     is_original,
-    shorten,
     text_block,
 )
 
@@ -28,12 +31,13 @@ _BOUND = re.compile(r"(fable|mythos)-5-[12]|(opus|sonnet|haiku)-5-5")
 """Models whose signed thinking is bound to its prefix (A63)."""
 
 
+_ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+
+
 def split(message: Any, path: str) -> list[Block]:
     if not isinstance(message, dict):
         raise BadRequest("a message must be an object", path=path)
-    role = message.get("role")
-    if role not in ("user", "assistant", "system"):
-        raise BadRequest(f"role must be user, assistant or system, not {shorten(role)}", path=f"{path}.role")
+    role = find_role(message, _ROLES, path)
     content = message.get("content")
     if isinstance(content, str):
         return [text_block(role, content, content, locked=role == "system")]
@@ -65,13 +69,11 @@ def _block(role: Role, block: dict[str, Any]) -> Block:
         words = as_text(block.get("thinking"))
         return Block(role, "thinking", words, block, canonical_json(block), source="assistant", signature=signature)
     if kind == "image":
-        return Block(
-            role, "image", "", block, canonical_json(block), media=1, pixels=(_pixels(block),), tier=1, source="user"
-        )
+        return image_block(role, block, _image_data(block))
     if kind == "document":
         text = _document_text(block)
         pages = 0 if text else len(as_text(as_mapping(block.get("source")).get("data")))
-        return Block(role, "document", text, block, canonical_json(block), media=1, pages=pages, tier=1, source="user")
+        return document_block(role, block, text=text, pages=pages)
     return Block(role, "opaque", as_text(block), block, canonical_json(block), locked=kind == "compaction")
 
 
@@ -95,7 +97,7 @@ def _parts(content: list[Any]) -> tuple[str, str, tuple[tuple[int, int] | None, 
     texts = [
         as_text(part.get("text")) if isinstance(part, dict) else as_text(part) for part in content if _is_text(part)
     ]
-    images = tuple(_pixels(part) for part in content if _is_image(part))
+    images = tuple(base64_pixels(_image_data(part)) for part in content if _is_image(part))
     others = [part for part in content if not _is_text(part) and not _is_image(part)]
     text = "\n".join(texts + [as_text(part) for part in others])
     plain = not images and not others and len(texts) == 1
@@ -110,9 +112,8 @@ def _is_image(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") == "image"
 
 
-def _pixels(block: Mapping[str, Any]) -> tuple[int, int] | None:
-    data = as_mapping(block.get("source")).get("data")
-    return image_pixels(base64_head(data, 4096)) if isinstance(data, str) else None
+def _image_data(block: Mapping[str, Any]) -> str:
+    return as_str(as_mapping(block.get("source")).get("data"))
 
 
 def _document_text(block: Mapping[str, Any]) -> str:

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.media import base64_head, image_pixels
-from ebbtide.core.types import USER, Item, Role
+from ebbtide.core.types import Item, Role
 from ebbtide.wire.blocks import (
     Block,
     as_mapping,
     as_str,
     as_text,
     canonical_json,
+    document_block,
+    find_role,
+    image_block,
     inserted_call_follows,
     is_original,
-    shorten,
     text_block,
     user_text_for_log,
 )
@@ -34,10 +35,7 @@ _ROLES: Mapping[str, Role] = {
 def split(message: Any, path: str) -> list[Block]:
     if not isinstance(message, dict):
         raise BadRequest("a message must be an object", path=path)
-    role = _ROLES.get(as_str(message.get("role")))
-    if role is None:
-        problem = f"role must be one of {', '.join(_ROLES)}, not {shorten(message.get('role'))}"
-        raise BadRequest(problem, path=f"{path}.role")
+    role = find_role(message, _ROLES, path)
     if role == "tool":
         return [_result(message)]
     blocks = _content(role, message)
@@ -65,18 +63,10 @@ def _part(role: Role, part: Any) -> Block:
     if fields.get("type") == "text":
         return text_block(role, as_text(fields.get("text")), part, locked=role == "system")
     if fields.get("type") == "image_url":
-        return Block(
-            role, "image", "", part, canonical_json(part), media=1, pixels=(_pixels(fields),), tier=USER, source="user"
-        )
+        return image_block(role, part, as_mapping(fields.get("image_url")).get("url"))
     if fields.get("type") in ("file", "input_audio"):
-        size = len(as_text(as_mapping(fields.get("file")).get("file_data")))
-        return Block(role, "document", "", part, canonical_json(part), media=1, pages=size, tier=USER, source="user")
+        return document_block(role, part, pages=len(as_text(as_mapping(fields.get("file")).get("file_data"))))
     return Block(role, "opaque", as_text(part), part, canonical_json(part))
-
-
-def _pixels(part: Mapping[str, Any]) -> tuple[int, int] | None:
-    url = as_text(as_mapping(part.get("image_url")).get("url"))
-    return image_pixels(base64_head(url.partition(",")[2], 4096)) if url.startswith("data:") else None
 
 
 def _call(call: Mapping[str, Any]) -> Block:

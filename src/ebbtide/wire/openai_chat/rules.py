@@ -22,18 +22,10 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from ebbtide.wire.call_pairs import UNANSWERED, choose_results, make_unique_id, with_call_id
-from ebbtide.wire.protocol import Finding
-from ebbtide.wire.validity import (
-    SHAPE,
-    Json,
-    Log,
-    as_text,
-    find_unencodable_parts,
-    make_parts_encodable,
-    refuse_unrepairable,
-    safe_id,
-)
+from ebbtide.wire.protocol import Log
+from ebbtide.wire.validity import SHAPE, Json, as_text, safe_id
 
+Body = Mapping[str, Json]
 Message = Mapping[str, Json]
 
 CALL_ID = re.compile(r".{1,40}", re.DOTALL)
@@ -47,34 +39,23 @@ NOT_ANSWERED = (
 NOT_ASKED = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
 
 
-def check(body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> list[Finding]:
-    """Find all that is wrong from `since` on: what the repair would note."""
-    return _repair_body(body, since)[1]
-
-
-def repair(
-    body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str]
-) -> tuple[Mapping[str, Json], list[Finding]]:
-    """Return a valid body, and what was repaired."""
-    repaired, log = _repair_body(body, since)
-    refuse_unrepairable(log)
-    return repaired, log
-
-
-def _repair_body(body: Mapping[str, Json], since: int) -> tuple[Mapping[str, Json], Log]:
-    log = Log(find_unencodable_parts(body, "messages", since))
-    if log.is_hopeless:
-        return body, log
-    if log:
-        body = make_parts_encodable(body, "messages", since)
+def repair(body: Body, since: int, _call_ids: AbstractSet[str], _breakpoints: int | None, log: Log) -> Body:
     messages = body["messages"]
     if not messages:
         log.note(SHAPE, "messages", "[] is too short")
     new = [(index, _clean_message(messages[index], index, log)) for index in range(since, len(messages))]
     if log.is_hopeless:
-        return body, log
+        return body
     cleaned = [(index, message) for index, message in new if message is not None]
-    return {**body, "messages": [*messages[:since], *_pair_calls(cleaned, log)]}, log
+    return {**body, "messages": [*messages[:since], *_pair_calls(cleaned, log)]}
+
+
+def is_ordinary(_body: Body, _since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> bool:
+    return False
+
+
+def drop_broken_thinking(message: Json) -> Json:
+    return message
 
 
 def list_rule(_value: Json) -> str:

@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.media import base64_head, image_pixels
-from ebbtide.core.types import USER, Item, Role
+from ebbtide.core.text.media import base64_pixels
+from ebbtide.core.types import Item, Role
 from ebbtide.wire.blocks import (
     Block,
     as_mapping,
     as_str,
     as_text,
     canonical_json,
+    document_block,
+    find_role,
+    image_block,
     is_original,
     shorten,
     text_block,
@@ -67,10 +70,7 @@ def _name(message: Mapping[str, Any]) -> str:
 
 
 def _message(message: Mapping[str, Any], path: str) -> list[Block]:
-    role = _ROLES.get(as_str(message.get("role")))
-    if role is None:
-        problem = f"role must be one of {', '.join(_ROLES)}, not {shorten(message.get('role'))}"
-        raise BadRequest(problem, path=f"{path}.role")
+    role = find_role(message, _ROLES, path)
     content = message.get("content")
     if isinstance(content, str):
         return [text_block(role, content, content, locked=role == "system")]
@@ -85,25 +85,17 @@ def _part(role: Role, part: Any) -> Block:
     if kind in _PARTS:
         return text_block(role, as_text(fields.get("text")), part, locked=role == "system")
     if kind == "input_image":
-        return Block(
-            role, "image", "", part, canonical_json(part), media=1, pixels=(_pixels(fields),), tier=USER, source="user"
-        )
+        return image_block(role, part, fields.get("image_url"))
     if kind == "input_file":
-        pages = len(as_text(fields.get("file_data")))
-        return Block(role, "document", "", part, canonical_json(part), media=1, pages=pages, tier=USER, source="user")
+        return document_block(role, part, pages=len(as_text(fields.get("file_data"))))
     return Block(role, "opaque", as_text(part), part, canonical_json(part))
-
-
-def _pixels(part: Mapping[str, Any]) -> tuple[int, int] | None:
-    url = as_text(part.get("image_url"))
-    return image_pixels(base64_head(url.partition(",")[2], 4096)) if url.startswith("data:") else None
 
 
 def _output(message: Mapping[str, Any]) -> Block:
     output = message.get("output", message.get("tools"))
     parts = output if isinstance(output, list) else []
-    images = [_pixels(part) for part in parts if as_mapping(part).get("type") == "input_image"]
     mappings = [as_mapping(part) for part in parts]
+    images = [base64_pixels(as_str(part.get("image_url"))) for part in mappings if part.get("type") == "input_image"]
     texts = [as_text(part["text"]) for part in mappings if as_str(part.get("type")) in _PARTS and "text" in part]
     text = "\n".join(texts) if texts or images else as_text(output)
     call_id = as_text(message.get("call_id"))

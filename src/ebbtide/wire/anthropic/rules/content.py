@@ -28,8 +28,8 @@ from ebbtide.wire.anthropic.rules.structure import (
     role,
     text_block,
 )
-from ebbtide.wire.protocol import Finding
-from ebbtide.wire.validity import SHAPE, Indexed, Json, Log, Note, as_text, safe_id
+from ebbtide.wire.protocol import Finding, Log
+from ebbtide.wire.validity import SHAPE, Indexed, Json, Note, as_text, safe_id
 
 CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")

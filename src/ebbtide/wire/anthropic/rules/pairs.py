@@ -31,8 +31,8 @@ from ebbtide.wire.anthropic.rules.structure import (
     text_block,
 )
 from ebbtide.wire.call_pairs import UNANSWERED, choose_results, make_unique_id, with_call_id
-from ebbtide.wire.protocol import Finding
-from ebbtide.wire.validity import Indexed, Json, Log, as_text
+from ebbtide.wire.protocol import Finding, Log
+from ebbtide.wire.validity import Indexed, Json, as_text
 
 
 def find_missing_container(facts: BodyFacts) -> Iterator[Finding]:

@@ -29,8 +29,8 @@ from ebbtide.wire.anthropic.rules.structure import (
     takes_prefill,
     text_block,
 )
-from ebbtide.wire.protocol import Finding
-from ebbtide.wire.validity import SHAPE, Json, Log
+from ebbtide.wire.protocol import Finding, Log
+from ebbtide.wire.validity import SHAPE, Json
 
 OPENERS = (*THINKING, "fallback", "compaction")
 """Blocks a turn may begin with under manual thinking; the last two replace thinking that was left out."""

@@ -12,7 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ebbtide.core.cache.prefix import are_same_objects
-from ebbtide.wire.validity import Indexed, Json, Log
+from ebbtide.wire.protocol import Log
+from ebbtide.wire.validity import Indexed, Json
 
 Block = Mapping[str, Json]
 Message = Mapping[str, Json]

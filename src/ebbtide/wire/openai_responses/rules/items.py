@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ebbtide.wire.validity import SHAPE, Indexed, Json, Log, as_text, safe_id
+from ebbtide.wire.protocol import Log
+from ebbtide.wire.validity import SHAPE, Indexed, Json, as_text, safe_id
 
 Item = Mapping[str, Json]
 

@@ -24,8 +24,8 @@ from ebbtide.wire.openai_responses.rules.items import (
     kind,
     pairs_by_call_id,
 )
-from ebbtide.wire.protocol import Finding
-from ebbtide.wire.validity import Indexed, Log, as_text
+from ebbtide.wire.protocol import Finding, Log
+from ebbtide.wire.validity import Indexed, as_text
 
 
 @dataclass(frozen=True, slots=True)
