@@ -25,17 +25,15 @@ from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.sessions import (
     OutgoingRequest,
     ProxySession,
-    RecallCalls,
     RecallMode,
     Sessions,
     UpstreamRoute,
 )
-from ebbtide.recall.inject import RecallExchange
 from ebbtide.runtime.context import Context, Ready
 from ebbtide.runtime.outgoing import ReappliedRequest
+from ebbtide.runtime.recall_rounds import RecallCalls, insert_answers
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody
-from ebbtide.wire.protocol import RecallCall
 from ebbtide.wire.recall_tools import with_recall_tools
 
 T = TypeVar("T")
@@ -112,8 +110,11 @@ class GuardedEngine:
         # No `ready`: the usage is that of another request than the one in the log.
         return self._count_overflow(replace(outgoing, body=body, is_edited=True, ready=None, fallback=""))
 
-    async def answer_recall(self, outgoing: OutgoingRequest, calls: RecallCalls) -> OutgoingRequest | None:
-        """Answer and record the model's recall calls. Return the next request; None if the client must go first."""
+    async def answer_recall(self, outgoing: OutgoingRequest, calls: RecallCalls, body: bytes) -> OutgoingRequest | None:
+        """Answer and record the model's recall calls. Return the next request; None if the client must go first.
+
+        `body` is the next request as the client would send it if it had the answer so far.
+        """
         session = outgoing.session
         if self.options.shadow:
             return None
@@ -122,11 +123,9 @@ class GuardedEngine:
             context = self._open_context(outgoing)
             if session.last_ready is not outgoing.ready or outgoing.ready is None:
                 context.prepare(outgoing.original)
-            for batch in calls.batches:
-                answers = [_answer_call(context, call, calls.refusal) for call in batch.calls]
-                context.insert_recalled(answers, batch.visible, calls.assistant_text)
+            insert_answers(context, calls)
             session.edits = context.standing
-            session.last_ready = None if calls.client_goes_first else context.prepare(calls.body)
+            session.last_ready = None if calls.client_goes_first else context.prepare(body)
             return session.last_ready
 
         try:
@@ -137,7 +136,7 @@ class GuardedEngine:
         self._meters.count("ebb_recalls_total")
         if ready is None:
             return None
-        return self._with_plan(replace(outgoing, original=calls.body, fallback="", started=time.time()), ready)
+        return self._with_plan(replace(outgoing, original=body, fallback="", started=time.time()), ready)
 
     def record_answer(self, outgoing: OutgoingRequest, read: Callable[[], ObservedResponse]) -> None:
         """Record the answer in the background: the client has it already. `read` may be called twice."""
@@ -336,11 +335,6 @@ class GuardedEngine:
         if reason not in session.logged_failures:
             session.logged_failures.add(reason)
             self._meters.log.failure(session.identity.session, reason, error)
-
-
-def _answer_call(context: Context, call: RecallCall, refusal: str) -> RecallExchange:
-    result = refusal or context.recall_answer(call.name, call.arguments)
-    return RecallExchange(call.id, call.name, call.arguments, result, call.raw)
 
 
 def _reason(error: Exception) -> str:

@@ -29,7 +29,6 @@ from ebbtide.store import Store, open_store
 from ebbtide.store.tenants import PROJECT_PREFIX
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody, read_body
-from ebbtide.wire.protocol import RecallBatch
 
 OnEvent = Callable[[Event], None]
 RecallMode = Literal["path", "tool", "off"]
@@ -193,21 +192,6 @@ class OutgoingRequest:
             self.incoming.wire, self.incoming.model, name, status, self.started, seconds,
             tally.last_before, tally.last_after, self.is_edited, usage,
         )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallCalls:
-    """Calls of the recall tools in one answer."""
-
-    batches: list[RecallBatch]
-    assistant_text: str
-    """What the model wrote besides the calls."""
-    body: bytes
-    """The next request, as the client would send it if it had the answer so far."""
-    client_goes_first: bool
-    """Whether the client has calls of its own to answer first."""
-    refusal: str = ""
-    """The answer to every call, if they are not to be answered."""
 
 
 class Sessions:
