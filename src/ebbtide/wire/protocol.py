@@ -105,7 +105,8 @@ class StreamAssembler(Protocol):
     is_complete: bool
     """Whether the stream ended properly and all of it was understood."""
 
-    def add(self, event: dict[str, Any]) -> None: ...
+    def add(self, event: dict[str, Any]) -> str:
+        """Add an event. Return the text of the answer that it brings, or ''."""
 
     def response(self) -> dict[str, Any]:
         """Return the response as it would be without a stream. If it is not complete, trust only `usage`."""

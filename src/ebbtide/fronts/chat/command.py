@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ebbtide.argparse_errors import Parser
+from ebbtide.argparse_errors import front_parser
 from ebbtide.config import Settings, load_access, load_settings
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.fronts.chat.chat_records import SessionStart, read_chat_records
 from ebbtide.fronts.chat.local import MODEL, WINDOW, run_local_server
 from ebbtide.fronts.chat.loop import MAX_REQUESTS
-from ebbtide.fronts.chat.model_choice import PROVIDERS, ModelEndpoint, choose_endpoint
+from ebbtide.fronts.chat.model_choice import ModelEndpoint, choose_endpoint
 from ebbtide.fronts.chat.permission import Rules
 from ebbtide.fronts.chat.prompts import SMALL_MODEL_PROMPT
-from ebbtide.fronts.chat.providers import MISSING_EXTRA, make_provider
+from ebbtide.fronts.chat.providers import APIS, MISSING_EXTRA, make_provider
 from ebbtide.fronts.chat.script import deny_permission, run_script
 from ebbtide.fronts.chat.session import Setup, find_session, new_session_id, open_chat
 from ebbtide.fronts.chat.tools import TOOLS
@@ -35,39 +35,36 @@ except ModuleNotFoundError as error:
 
 _LOCAL_MAX_REPLY = 240  # tokens: a dozen sentences, after which a small model repeats itself
 
-_DESCRIPTION = """\
-A coding agent in the terminal, built on the Ebbtide engine. It reads, searches, edits and runs
-commands in this directory, and its conversation never outgrows the window. You can see what was
-moved out (/context, /edits), bring it back (/undo) and find it again (/recall).
-
-It needs a model: set ANTHROPIC_API_KEY or OPENAI_API_KEY, name your own server with --base-url
-(llama.cpp, Ollama, vLLM), or try --local, which needs neither key nor network.
-"""
-_EXAMPLES = """\
-examples:
-  ebb chat
-  ebb chat --model claude-sonnet-5 "why does test_login fail?"
-  ebb chat --base-url http://127.0.0.1:11434/v1 --model qwen3 --window 32k
-  ebb chat --local
-  ebb chat --continue
-  ebb chat -p "list the TODOs in src" --output json
-  ebb chat -p "run the tests and fix what fails" --allow bash
-  ebb chat --trust -p "what did I change today?"
-
-exit codes:
-  0  done
-  1  internal error or provider error: with -p, there is no answer
-  2  bad input: no terminal, no key, an unknown option
-
-environment:
-  ANTHROPIC_API_KEY, OPENAI_API_KEY        keys; never shown, and not passed to commands
-  ANTHROPIC_BASE_URL, OPENAI_BASE_URL      your own server
-  EBB_MODEL, EBB_POLICY, EBB_WINDOW        same as --model, --policy, --window
-  EBB_HOME                                 where sessions are stored
-"""
-
 
 def main(arguments: Sequence[str]) -> int:
+    """A coding agent in the terminal, built on the Ebbtide engine. It reads, searches, edits and runs
+    commands in this directory, and its conversation never outgrows the window. You can see what was
+    moved out (/context, /edits), bring it back (/undo) and find it again (/recall).
+
+    It needs a model: set ANTHROPIC_API_KEY or OPENAI_API_KEY, name your own server with --base-url
+    (llama.cpp, Ollama, vLLM), or try --local, which needs neither key nor network.
+
+    examples:
+      ebb chat
+      ebb chat --model claude-sonnet-5 "why does test_login fail?"
+      ebb chat --base-url http://127.0.0.1:11434/v1 --model qwen3 --window 32k
+      ebb chat --local
+      ebb chat --continue
+      ebb chat -p "list the TODOs in src" --output json
+      ebb chat -p "run the tests and fix what fails" --allow bash
+      ebb chat --trust -p "what did I change today?"
+
+    exit codes:
+      0  done
+      1  internal error or provider error: with -p, there is no answer
+      2  bad input: no terminal, no key, an unknown option
+
+    environment:
+      ANTHROPIC_API_KEY, OPENAI_API_KEY        keys; never shown, and not passed to commands
+      ANTHROPIC_BASE_URL, OPENAI_BASE_URL      your own server
+      EBB_MODEL, EBB_POLICY, EBB_WINDOW        same as --model, --policy, --window
+      EBB_HOME                                 where sessions are stored
+    """
     args = command_line().parse_args(arguments)
     if args.output == "json" and args.print is None:
         raise BadRequest("--output json works only with -p")
@@ -173,12 +170,7 @@ def _make_setup(
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="ebb chat",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = front_parser("chat", main)
     parser.add_argument("words", nargs="?", default="", metavar="WORDS", help="your first message")
     parser.add_argument("-p", "--print", metavar="WORDS", help="print the answer and exit, for scripts; - reads stdin")
     parser.add_argument("--output", choices=("text", "json"), default="text", help="format with -p; default: text")
@@ -189,7 +181,7 @@ def command_line() -> argparse.ArgumentParser:
 
 
 def _add_model(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--provider", choices=PROVIDERS, help="default: by the model, the address or the key")
+    group.add_argument("--provider", choices=list(APIS), help="default: by the model, the address or the key")
     group.add_argument("--model", metavar="NAME")
     group.add_argument("--base-url", metavar="URL", default="", help="address of your own server")
     group.add_argument("--local", action="store_true", help="a small model on this machine; no key, no network")

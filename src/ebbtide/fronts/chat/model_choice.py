@@ -9,11 +9,9 @@ from ebbtide.config import Access, Settings
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.chat.chat_records import SessionStart
 from ebbtide.fronts.chat.local import MODEL
-from ebbtide.fronts.chat.providers import NO_KEY, openai_client
+from ebbtide.fronts.chat.providers import APIS, NO_KEY, openai_client
 
-PROVIDERS = ("anthropic", "openai", "responses")
-_PROVIDER_BY_WIRE = {"anthropic": "anthropic", "openai_chat": "openai", "openai_responses": "responses"}
-_DEFAULT_MODEL = {"anthropic": "claude-sonnet-5", "openai": "gpt-5", "responses": "gpt-5"}
+_PROVIDER_BY_WIRE = {api.wire: name for name, api in APIS.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +19,7 @@ class ModelEndpoint:
     """A model and how to reach it."""
 
     provider: str
-    """One of `PROVIDERS`."""
+    """One of `APIS`."""
     model: str
     url: str = ""
     is_local: bool = False
@@ -39,7 +37,7 @@ def choose_endpoint(
     url = args.base_url or (start.url if start is not None and not args.provider else "")
     session_provider = _PROVIDER_BY_WIRE[start.wire] if start is not None else ""
     provider = args.provider or session_provider or _guess_provider(url, settings.model, access)
-    model = settings.model or _first_served_model(provider, url, access) or _DEFAULT_MODEL[provider]
+    model = settings.model or _first_served_model(provider, url, access) or APIS[provider].default_model
     return ModelEndpoint(provider=provider, model=model, url=url)
 
 

@@ -9,18 +9,19 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ebbtide.config import Access
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.types import Usage
 from ebbtide.fronts.chat.tools import Arguments, Tool
 from ebbtide.wire import WIRES
+from ebbtide.wire.summary_request import read_answer
 
 if TYPE_CHECKING:
-    import anthropic
     import openai
 
 Body = dict[str, object]
@@ -33,7 +34,7 @@ there is no model to talk to. Choose one of these:
   ebb chat --base-url URL --model NAME  for your own server: llama.cpp, Ollama, vLLM
   ebb chat --local                      a small model on this machine; no key, no network"""
 _TIMEOUT = 600.0  # seconds without a byte: thinking models are silent for minutes, and Esc ends it earlier
-_TRUNCATED = ("max_tokens", "length", "max_output_tokens")  # what each API calls a reply that reached the output limit
+_CHAT_FIELDS = ("role", "content", "refusal", "tool_calls")
 _POLL_INTERVAL = 0.05  # seconds between checks whether the user interrupted
 
 
@@ -56,6 +57,9 @@ class Reply:
 
 Piece = str | Body
 """What a stream yields: text as it arrives, and at the end the response as it would be without streaming."""
+_Events = AbstractContextManager[Iterable[Any]]
+"""The events of one stream, as objects of the SDK."""
+_OpenStream = Callable[[Mapping[str, object]], _Events]
 
 
 class IncompleteReply(Exception):
@@ -82,6 +86,7 @@ class Provider:
 
     def read(self, response: Mapping[str, object]) -> Reply:
         wire = WIRES[self.wire]
+        answer = read_answer(wire, response)
         blocks = [
             block
             for message in wire.replies.as_messages(response)
@@ -94,8 +99,8 @@ class Provider:
                 for block in blocks
                 if block.kind == "call"
             ),
-            usage=wire.replies.usage(response) or Usage(),
-            is_truncated=wire.replies.read_answer(response).stop_reason in _TRUNCATED,
+            usage=answer.usage or Usage(),
+            is_truncated=answer.stopped == "length",
         )
 
 
@@ -153,83 +158,55 @@ def stream_until_stopped(open_stream: Callable[[], Iterator[Piece]], stop: threa
         yield piece
 
 
-def _stream_anthropic(client: anthropic.Anthropic, body: Mapping[str, object]) -> Iterator[Piece]:
-    with client.messages.stream(**cast("Body", body)) as stream:  # type: ignore[arg-type]
-        yield from stream.text_stream
-        message = stream.get_final_message()
-    if message.stop_reason is None:
-        raise IncompleteReply
-    yield message.model_dump(mode="json", exclude_unset=True, warnings=False)
+def make_provider(name: str, model: str, url: str, access: Access) -> Provider:
+    """`name` is one of `APIS`. Without a `url`, that of the environment or the SDK is used."""
+    api = APIS[name]
+    stream = partial(_stream, api, api.connect(url, access))
+    return Provider(model=model, wire=api.wire, stream=stream, fixed_fields=api.fixed_fields)
 
 
-def _stream_chat_completions(client: openai.OpenAI, body: Mapping[str, object]) -> Iterator[Piece]:
-    options = {**body, "stream": True, "stream_options": {"include_usage": True}}
-    assembler = WIRES["openai_chat"].replies.stream_assembler()
-    with client.chat.completions.create(**options) as chunks:  # type: ignore[call-overload]
-        for chunk in chunks:
-            event = chunk.model_dump(mode="json", exclude_unset=True)
-            for choice in event.get("choices") or ():
-                choice["delta"] = _clean_delta(choice.get("delta") or {})
-                if text := choice["delta"].get("content"):
-                    yield text
-            assembler.add(event)
-    if not assembler.is_complete:
-        raise IncompleteReply
+def _stream(api: Api, open_stream: _OpenStream, body: Mapping[str, object]) -> Iterator[Piece]:
+    assembler = WIRES[api.wire].replies.stream_assembler()
+    with open_stream(body) as events:
+        for event in events:
+            if text := assembler.add(event.model_dump(mode="json", exclude_unset=True, warnings=False)):
+                yield text
     response = assembler.response()
-    for n, call in enumerate(response["choices"][0]["message"].get("tool_calls", ())):
+    if not assembler.is_complete:
+        raise RuntimeError(str(response["error"])) if response.get("error") else IncompleteReply
+    yield api.clean(response)
+
+
+def _clean_chat_completion(response: Body) -> Body:
+    """Servers differ: some add fields that a later request may not carry, some leave out a call's id or arguments."""
+    (choice,) = cast("list[dict[str, Any]]", response["choices"])
+    message = {key: value for key, value in choice["message"].items() if key in _CHAT_FIELDS}
+    for n, call in enumerate(message.get("tool_calls", ())):
         call["id"] = call["id"] or f"call_{response.get('id') or ''}_{n}"
         call["function"]["arguments"] = call["function"]["arguments"] or "{}"
-    yield response
+    return {**response, "choices": [{**choice, "message": message}]}
 
 
-def _clean_delta(delta: Body) -> dict[str, str | list[Body]]:
-    """Servers differ: some omit the index of a call, some add fields that a later request may not carry."""
-    clean: dict[str, str | list[Body]] = {key: str(delta[key]) for key in ("content", "refusal") if delta.get(key)}
-    if calls := cast("list[Body] | None", delta.get("tool_calls")):
-        clean["tool_calls"] = [
-            {**call, "index": call["index"] if isinstance(call.get("index"), int) else n}
-            for n, call in enumerate(calls)
-        ]
-    return clean
-
-
-def _stream_responses(client: openai.OpenAI, body: Mapping[str, object]) -> Iterator[Piece]:
-    with client.responses.create(**{**body, "stream": True}) as events:  # type: ignore[call-overload]
-        for event in events:
-            if event.type == "response.output_text.delta":
-                yield str(event.delta)
-            elif event.type in ("response.completed", "response.incomplete"):
-                yield event.response.model_dump(mode="json", exclude_unset=True, warnings=False)
-                return
-            elif event.type == "response.failed":
-                raise RuntimeError(str(event.response.error))
-    raise IncompleteReply
-
-
-# --- by name -----------------------------------------------------------------------------------------------------
-
-
-def make_provider(name: str, model: str, url: str, access: Access) -> Provider:
-    """`name` is one of `model_choice.PROVIDERS`. Without a `url`, that of the environment or the SDK is used."""
-    if name == "anthropic":
-        stream = partial(_stream_anthropic, _anthropic_client(url, access))
-        return Provider(model=model, wire="anthropic", stream=stream)
-    client = openai_client(url, access)
-    if name == "responses":
-        # The log is the only copy of the conversation: the provider keeps nothing, and sends reasoning encrypted.
-        fixed: Body = {"store": False, "include": ["reasoning.encrypted_content"]}
-        stream = partial(_stream_responses, client)
-        return Provider(model=model, wire="openai_responses", stream=stream, fixed_fields=fixed)
-    return Provider(model=model, wire="openai_chat", stream=partial(_stream_chat_completions, client))
-
-
-def _anthropic_client(url: str, access: Access) -> anthropic.Anthropic:
+def _connect_anthropic(url: str, access: Access) -> _OpenStream:
     try:
         import anthropic  # noqa: PLC0415
     except ImportError as error:
         raise BadConfig(MISSING_EXTRA) from error
     key, address = _key_and_address(access.anthropic_key, url or access.anthropic_url)
-    return anthropic.Anthropic(api_key=key, base_url=address, timeout=_TIMEOUT)
+    client = anthropic.Anthropic(api_key=key, base_url=address, timeout=_TIMEOUT)
+    return partial(_create, client.messages.create)
+
+
+def _connect_chat_completions(url: str, access: Access) -> _OpenStream:
+    return partial(_create, openai_client(url, access).chat.completions.create, stream_options={"include_usage": True})
+
+
+def _connect_responses(url: str, access: Access) -> _OpenStream:
+    return partial(_create, openai_client(url, access).responses.create)
+
+
+def _create(create: Callable[..., Any], body: Mapping[str, object], **options: object) -> _Events:
+    return cast(_Events, create(**{**body, **options, "stream": True}))
 
 
 def openai_client(url: str, access: Access) -> openai.OpenAI:
@@ -246,3 +223,31 @@ def _key_and_address(key: str, address: str) -> tuple[str, str | None]:
         raise BadConfig(NO_KEY)
     # Local servers need no key, but the SDKs do.
     return key or "none", address or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """A provider's API, through its SDK."""
+
+    wire: str
+    default_model: str
+    connect: Callable[[str, Access], _OpenStream]
+    fixed_fields: Mapping[str, object] = field(default_factory=dict)
+    clean: Callable[[Body], Body] = lambda response: response
+    """Make a response one that can be sent back."""
+
+
+APIS: Mapping[str, Api] = {
+    "anthropic": Api(wire="anthropic", default_model="claude-sonnet-5", connect=_connect_anthropic),
+    "openai": Api(
+        wire="openai_chat", default_model="gpt-5", connect=_connect_chat_completions, clean=_clean_chat_completion
+    ),
+    "responses": Api(
+        wire="openai_responses",
+        default_model="gpt-5",
+        connect=_connect_responses,
+        # The log is the only copy of the conversation: the provider keeps nothing, and sends reasoning encrypted.
+        fixed_fields={"store": False, "include": ["reasoning.encrypted_content"]},
+    ),
+}
+"""By the names of `--provider`."""

@@ -31,7 +31,7 @@ _KINDS = {"files": {"FILE", "PATH"}, "folders": {"DIR"}, "sessions": {"SESSION",
 
 
 def add(commands: Commands) -> None:
-    parser = command(commands, "completion", run, brief="TAB completion for your shell")
+    parser = command(commands, "completion", run)
     parser.add_argument(
         "shell",
         choices=(*SHELLS, _LIST_IDS),
@@ -42,7 +42,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints a script with which your shell completes commands, options, their choices, files, policies and
+    """TAB completion for your shell
+
+    Prints a script with which your shell completes commands, options, their choices, files, policies and
     session ids of ebb. Load it where your shell starts. It covers the commands that are installed now: print
     it again after an upgrade or after installing an extra.
 

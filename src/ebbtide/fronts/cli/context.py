@@ -21,13 +21,7 @@ from ebbtide.wire.reader import Reader
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "context",
-        run,
-        brief="what fills the window: grid and table",
-        options=("target", "--example", *READING),
-    )
+    parser = command(commands, "context", run, "target", "--example", *READING)
     parser.group("input").add_argument(
         "--at", type=int, metavar="N", help="the N-th request of a session, from 1; default: the last"
     )
@@ -35,7 +29,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Shows what a request consists of, as a grid of a hundred cells and a table: system prompt, tools, and the
+    """what fills the window: grid and table
+
+    Shows what a request consists of, as a grid of a hundred cells and a table: system prompt, tools, and the
     messages by kind; the free space, and the buffer beyond the point where the policy acts. Takes a request
     body, a recorded session (Claude Code, Codex, pi, OpenCode, OpenAI chat, SWE-agent), or a session of the
     store; with --claude one of Claude Code's own, by its id. Nothing is changed.

@@ -29,20 +29,15 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "diff",
-        run,
-        brief="before and after of each edit",
-        codes=FITTING,
-        options=("target", "--example", *READING, "--project"),
-    )
+    parser = command(commands, "diff", run, "target", "--example", *READING, "--project", codes=FITTING)
     parser.add_argument("--edit", metavar="EDIT", help="only this batch or edit; the start of an edit's id is enough")
     parser.group("output").add_argument("--full", action="store_true", help="do not cut long diffs")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints every batch of edits as a unified diff: what the model saw before, and what replaced it. Long diffs
+    """before and after of each edit
+
+    Prints every batch of edits as a unified diff: what the model saw before, and what replaced it. Long diffs
     are cut; --full shows all. Batches are called p1, p2 and so on, edits x1-...; pass either to --edit to see
     only that one. 'ebb undo' reverses a batch.
 

@@ -88,21 +88,17 @@ class Check:
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "doctor",
-        run,
-        brief="check the install, settings, keys, store and prices",
-        codes=CODES.replace("an error", "a check fails, or an error"),
-        options=("--store", "--json"),
-    )
+    codes = CODES.replace("an error", "a check fails, or an error")
+    parser = command(commands, "doctor", run, "--store", "--json", codes=codes)
     parser.group("input").add_argument(
         "--model", metavar="M", default="", help="also check this model's price and window"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Checks what Ebbtide needs: the install and its extras, settings files, keys (only whether they are set),
+    """check the install, settings, keys, store and prices
+
+    Checks what Ebbtide needs: the install and its extras, settings files, keys (only whether they are set),
     the store with its permissions, damaged ends of logs and locks, the price table, the search index. Each
     line says ok, warn or fail, and what to do next. Nothing is written, sent or repaired.
 

@@ -28,18 +28,13 @@ from ebbtide.money import (
 
 
 def add(commands: Commands) -> None:
-    command(
-        commands,
-        "explain",
-        run,
-        brief="each edit: who, what, why, tokens, money",
-        codes=FITTING,
-        options=("target", "--example", "--price", *READING),
-    )
+    command(commands, "explain", run, "target", "--example", "--price", *READING, codes=FITTING)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Lists what was removed from a conversation, by which pass, for what reason, and what it saved. A stored
+    """each edit: who, what, why, tokens, money
+
+    Lists what was removed from a conversation, by which pass, for what reason, and what it saved. A stored
     session is read; a session recorded by another program is replayed in memory, call by call, under the
     policy you name; a request body is fitted once.
 

@@ -29,20 +29,16 @@ _BACKTICKS = re.compile(r"`{3,}")
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "export",
-        run,
-        brief="write a session out, secrets masked",
-        options=("session", "--store", "--project"),
-    )
+    parser = command(commands, "export", run, "session", "--store", "--project")
     parser.add_argument("--format", choices=list(_FORMATS), default="jsonl")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: stdout")
     parser.add_argument("--no-redact", action="store_true", help="leave secrets in")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Writes a stored session to stdout or a file. 'jsonl' is every stored record, one per line; 'anthropic' is
+    """write a session out, secrets masked
+
+    Writes a stored session to stdout or a file. 'jsonl' is every stored record, one per line; 'anthropic' is
     the request as the model would see it now, for the Messages API; 'markdown' is the whole conversation
     with nothing removed, to read. Keys, tokens, passwords and what looks like them are masked; check the
     result before you publish it. --no-redact masks nothing.

@@ -31,9 +31,7 @@ _MAX_NOTES = 10  # repairs and notes printed: many repeat the first
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands, "fit", run, brief="make a request fit the window", codes=FITTING, options=("--example", *READING)
-    )
+    parser = command(commands, "fit", run, "--example", *READING, codes=FITTING)
     parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="default: stdin, also written -")
     parser.group("engine").add_argument(
         "--model", default="", metavar="M", help="the model whose window and prices to use; default: the request's"
@@ -52,7 +50,9 @@ def _session_name(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reads a request body for Anthropic Messages, OpenAI Chat or OpenAI Responses and writes it to stdout so
+    """make a request fit the window
+
+    Reads a request body for Anthropic Messages, OpenAI Chat or OpenAI Responses and writes it to stdout so
     that it fits the window: old tool results are removed first, the user's own messages stay. A request that
     fits already stays byte for byte the same. Of a recorded session, the last request is used.
 

@@ -14,7 +14,7 @@ from ebbtide.store import gc, open_store
 
 
 def add(commands: Commands) -> None:
-    parser = command(commands, "gc", run, brief="delete old sessions from the store", options=("--store", "--json"))
+    parser = command(commands, "gc", run, "--store", "--json")
     parser.add_argument("--older-than", type=parse_seconds, metavar="TIME", help="such as 30d, 12w or 36h")
     parser.add_argument(
         "--max-bytes", type=parse_bytes, metavar="N", help="delete the oldest until the store is smaller than this"
@@ -23,7 +23,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Deletes sessions that were last changed before a given time, or the oldest until the store is small
+    """delete old sessions from the store
+
+    Deletes sessions that were last changed before a given time, or the oldest until the store is small
     enough; and always stored results that no log mentions any more. A session is deleted with all that its
     edits stored, or not at all. Only sessions that Ebbtide began are deleted, nothing younger than a day, and
     no session that a program has open, even if it has been idle for weeks. Try it with --dry-run first.

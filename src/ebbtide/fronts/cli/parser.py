@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import cleandoc
 from textwrap import dedent, indent
@@ -91,17 +91,15 @@ class Parser(argparse_errors.Parser):
         return "\n".join(f"{name:<18} {meaning}" for name, meaning in (*variables, _COLOUR))
 
 
-def command(
-    commands: Commands, name: str, run: Run, *, brief: str, codes: str = CODES, options: Iterable[str] = ()
-) -> Parser:
-    """Add a command. The docstring of `run` is its help, with the examples below a line `examples:`.
+def command(commands: Commands, name: str, run: Run, *options: str, codes: str = CODES) -> Parser:
+    """Add a command with some of the `SHARED` options.
 
-    `options` are names of `SHARED`.
+    The docstring of `run` is its help: a line for the overview, what the command does, and below `examples:` examples.
     """
-    about, _, examples = cleandoc(run.__doc__ or "").partition("\n\nexamples:\n")
-    parser = commands.add_parser(
-        name, help=brief, description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    brief, _, text = cleandoc(run.__doc__ or "").partition("\n\n")
+    about, _, examples = text.partition("\n\nexamples:\n")
+    style = argparse.RawDescriptionHelpFormatter
+    parser = commands.add_parser(name, help=brief, description=about, formatter_class=style)
     parser.examples, parser.codes = dedent(examples), dedent(codes).strip()
     parser.set_defaults(run=run)
     parser.add_shared(*options)

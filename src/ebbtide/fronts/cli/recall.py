@@ -24,13 +24,7 @@ _MARK = "bold black on yellow"
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "recall",
-        run,
-        brief="search what a session recorded, and read it back",
-        options=("--store", "--project", "--json"),
-    )
+    parser = command(commands, "recall", run, "--store", "--project", "--json")
     parser.add_argument(
         "query", nargs="?", default="", metavar="QUERY", help="words or names; quotes keep words together"
     )
@@ -47,7 +41,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Searches everything a session recorded, whether the model still sees it or not: messages, tool calls and
+    """search what a session recorded, and read it back
+
+    Searches everything a session recorded, whether the model still sees it or not: messages, tool calls and
     results. Names match whole and in part: 'parse_header', 'header', 'arseHead'. Each hit has a handle;
     --read prints its text, 8000 characters at a time, or from --start to --end. What looks like a secret is
     masked, and positions are those of the masked text; --raw prints the original, byte for byte.

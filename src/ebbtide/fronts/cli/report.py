@@ -26,14 +26,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "report",
-        run,
-        brief="what a session's edits saved, compared with the bills; --html for a page to send",
-        codes=FITTING,
-        options=("target", "--example", "--price", *READING, "--project"),
-    )
+    parser = command(commands, "report", run, "target", "--example", "--price", *READING, "--project", codes=FITTING)
     output = parser.group("output")
     output.add_argument("--html", metavar="FILE", help="write one page with plots; it loads nothing and runs no script")
     output.add_argument("--calls", action="store_true", help="show every call: expected, billed, difference")
@@ -41,7 +34,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Adds up what removing items from a conversation saved after cache prices, and compares it with what the
+    """what a session's edits saved, compared with the bills; --html for a page to send
+
+    Adds up what removing items from a conversation saved after cache prices, and compares it with what the
     provider billed. A stored session is read; a session recorded by another program is replayed in memory,
     under the policy you name, with the usage that was recorded.
 

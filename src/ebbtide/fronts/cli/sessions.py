@@ -23,13 +23,7 @@ _ROWS = 30
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "sessions",
-        run,
-        brief="list the stored sessions, or those of Claude Code",
-        options=("--store", "--json"),
-    )
+    parser = command(commands, "sessions", run, "--store", "--json")
     parser.group("input").add_argument(
         "--claude", action="store_true", help="list Claude Code's instead of the store's"
     )
@@ -40,7 +34,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Lists the sessions in the store, the most recently changed first. Other commands take a session by its id,
+    """list the stored sessions, or those of Claude Code
+
+    Lists the sessions in the store, the most recently changed first. Other commands take a session by its id,
     by the start of its id, or by the word 'last'. The store is a directory of JSON lines in the layout of
     Claude Code, so that the same commands also read its session files.
 

@@ -21,14 +21,7 @@ _MAX_LINES = 12  # per item, so that long output does not bury the messages betw
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "show",
-        run,
-        brief="a conversation as the model sees it",
-        codes=FITTING,
-        options=("target", "--example", *READING, "--project"),
-    )
+    parser = command(commands, "show", run, "target", "--example", *READING, "--project", codes=FITTING)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--raw", action="store_true", help="the originals, with nothing removed")
     which.add_argument("--item", metavar="ITEM", help="one item in full, by its id or the start of it")
@@ -40,7 +33,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints a session as the model sees it now. Placeholders for removed content are marked with '~' and the
+    """a conversation as the model sees it
+
+    Prints a session as the model sees it now. Placeholders for removed content are marked with '~' and the
     edit that made them. Long items are cut to a few lines; --full shows all. --raw shows the originals as if
     nothing had been removed, --item one item in full, and --handle a stored original byte for byte: the
     placeholders contain the handles.

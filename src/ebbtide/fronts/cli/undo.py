@@ -19,15 +19,17 @@ from ebbtide.store import SessionInfo, Store
 
 def add(commands: Commands) -> None:
     options = ("session", "--project", "--store", "--json")
-    undo = command(commands, "undo", run_undo, brief="reverse the newest batch of edits", options=options)
-    command(commands, "redo", run_redo, brief="apply the batch that was undone last again", options=options)
+    undo = command(commands, "undo", run_undo, *options)
+    command(commands, "redo", run_redo, *options)
     undo.add_argument("batch", nargs="?", default="", metavar="BATCH", help="such as p12; default: the newest")
     # The destination is not `window`, which is the name of a setting.
     undo.add_argument("--window", dest="learned_window", action="store_true", help="forget the learned window")
 
 
 def run_undo(args: argparse.Namespace) -> int:
-    """Reverses a batch of edits: the newest, or the one named. The next request contains the originals again,
+    """reverse the newest batch of edits
+
+    Reverses a batch of edits: the newest, or the one named. The next request contains the originals again,
     and a single item that came back this way is not removed again. The provider's cache is written once more
     from there on. 'ebb diff' shows the batches; 'ebb redo' applies the batch again.
 
@@ -55,7 +57,9 @@ def run_undo(args: argparse.Namespace) -> int:
 
 
 def run_redo(args: argparse.Namespace) -> int:
-    """Applies the batch that was undone last again, unchanged: the same placeholders, the same bytes.
+    """apply the batch that was undone last again
+
+    Applies the batch that was undone last again, unchanged: the same placeholders, the same bytes.
 
     examples:
         ebb redo last

@@ -38,21 +38,17 @@ class _Result:
 
 
 def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "verify",
-        run,
-        brief="recompute every checksum of the store",
-        codes=CODES.replace("an error", "the store is damaged, or an error"),
-        options=("--store", "--project", "--json"),
-    )
+    codes = CODES.replace("an error", "the store is damaged, or an error")
+    parser = command(commands, "verify", run, "--store", "--project", "--json", codes=codes)
     parser.add_argument("session", nargs="?", metavar="SESSION", help="default: all")
     parser.add_argument("--all", action="store_true", help="all sessions, which is the default")
     parser.add_argument("--replan", action="store_true", help="compute every plan again")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reads a session, or all of them, and recomputes everything: the chain of checksums through the log, the
+    """recompute every checksum of the store
+
+    Reads a session, or all of them, and recomputes everything: the chain of checksums through the log, the
     ids of messages, the stored results. Nothing is written. With --replan every recorded plan is computed
     again from the log alone and compared byte for byte. The exit code is 1 if anything is wrong.
 

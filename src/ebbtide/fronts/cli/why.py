@@ -45,13 +45,15 @@ class _Removal:
 
 
 def add(commands: Commands) -> None:
-    parser = command(commands, "why", run, brief="which edit removed this text, and how to get it back", codes=FITTING)
+    parser = command(commands, "why", run, codes=FITTING)
     parser.add_argument("text", metavar="TEXT")
     parser.add_shared("target", "--example", *READING, "--project")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Searches everything ever said in a session for a text, and says which edit removed it from the request,
+    """which edit removed this text, and how to get it back
+
+    Searches everything ever said in a session for a text, and says which edit removed it from the request,
     when and why, and how to get it back; or that the model still sees it. Case is ignored. Without a session,
     the newest one is searched.
 

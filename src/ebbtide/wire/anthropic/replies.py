@@ -63,7 +63,7 @@ class _StreamAssembler:
         self._pieces: dict[tuple[int, str], list[str]] = {}
         self._size, self._is_broken = 0, False
 
-    def add(self, event: dict[str, Any]) -> None:
+    def add(self, event: dict[str, Any]) -> str:
         kind = event.get("type")
         if kind == "message_start":
             self._message = dict(as_mapping(event.get("message")))
@@ -71,7 +71,9 @@ class _StreamAssembler:
         elif kind == "content_block_start":
             self._blocks[as_int(event.get("index"))] = dict(as_mapping(event.get("content_block")))
         elif kind == "content_block_delta":
-            self._add_delta(as_int(event.get("index")), as_mapping(event.get("delta")))
+            delta = as_mapping(event.get("delta"))
+            self._add_delta(as_int(event.get("index")), delta)
+            return as_text(delta.get("text"))
         elif kind == "message_delta":
             self._message.update(as_mapping(event.get("delta")))
             self._update_usage(event)
@@ -79,6 +81,7 @@ class _StreamAssembler:
             self.is_complete = not self._is_broken and bool(self._message)
         elif kind == "error":
             self._is_broken = True
+        return ""
 
     def _add_delta(self, index: int, delta: Json) -> None:
         field = _DELTA_FIELDS.get(as_text(delta.get("type")), "")

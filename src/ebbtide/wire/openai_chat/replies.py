@@ -52,7 +52,8 @@ class _StreamAssembler:
         self._finish_reason: Any = None
         self._size, self._is_broken = 0, False
 
-    def add(self, event: dict[str, Any]) -> None:
+    def add(self, event: dict[str, Any]) -> str:
+        text = ""
         self._head = self._head or {k: event.get(k) for k in ("id", "model")}
         if isinstance(event.get("usage"), dict):
             self._usage = event["usage"]
@@ -61,10 +62,13 @@ class _StreamAssembler:
             if not isinstance(choice, dict) or choice.get("index", 0) != 0:
                 self._is_broken = True  # several answers: we cannot know which one the client keeps
                 continue
-            self._add_delta(as_mapping(choice.get("delta")))
+            delta = as_mapping(choice.get("delta"))
+            self._add_delta(delta)
+            text += as_text(delta.get("content"))
             self._finish_reason = choice.get("finish_reason") or self._finish_reason
         self._is_broken = self._is_broken or bool(event.get("error"))
         self.is_complete = bool(self._finish_reason) and not self._is_broken
+        return text
 
     def _add_delta(self, delta: Json) -> None:
         for field, piece in delta.items():
@@ -72,13 +76,15 @@ class _StreamAssembler:
                 self._size += len(piece)
                 self._pieces.setdefault(field, []).append(piece)
         calls = delta.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            self._add_call(as_mapping(call))
+        for n, call in enumerate(calls if isinstance(calls, list) else ()):
+            self._add_call(as_mapping(call), n)
         if self._size > MAX_REPLY:
             self._pieces, self._is_broken = {}, True
 
-    def _add_call(self, delta: Json) -> None:
-        call = self._calls.setdefault(as_int(delta.get("index")), {"function": {"name": "", "arguments": []}})
+    def _add_call(self, delta: Json, place: int) -> None:
+        """Some servers leave out the index of a call: then its `place` in the event counts."""
+        index = as_int(delta.get("index", place))
+        call = self._calls.setdefault(index, {"function": {"name": "", "arguments": []}})
         call.update({k: v for k, v in delta.items() if k in ("id", "type") and v})
         function = as_mapping(delta.get("function"))
         call["function"]["name"] = function.get("name") or call["function"]["name"]

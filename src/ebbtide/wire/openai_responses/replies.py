@@ -54,11 +54,12 @@ class _StreamAssembler:
         self.is_complete = False
         self._response: dict[str, Any] = {}
 
-    def add(self, event: dict[str, Any]) -> None:
+    def add(self, event: dict[str, Any]) -> str:
         kind = event.get("type")
         if kind in _END_EVENTS:
             self._response = dict(as_mapping(event.get("response")))
             self.is_complete = kind != "response.failed"
+        return as_text(event.get("delta")) if kind == "response.output_text.delta" else ""
 
     def response(self) -> dict[str, Any]:
         return self._response
