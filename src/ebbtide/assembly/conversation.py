@@ -115,12 +115,13 @@ class Conversation:
         self._emit_turn()
         if not self._awaits_reply and not self._is_paused:
             raise BadRequest("nothing to answer: add the user's words, an injection or a result", path="messages")
-        body = dict(self._request_fields)
-        if self._system:
-            body |= self._format.system_fields(self._system)
-        if self._tools:
-            body["tools"] = list(self._tools)
-        return body | {self._list_key: list(self._messages)}
+        return self.frame | {self._list_key: list(self._messages)}
+
+    @property
+    def frame(self) -> Block:
+        """What every request has besides its messages: model, tools, and the system prompt if it is no message."""
+        system = self._format.system_fields(self._system) if self._system else {}
+        return {**self._request_fields, **system, **({"tools": list(self._tools)} if self._tools else {})}
 
     @property
     def notes(self) -> tuple[Note, ...]:

@@ -6,17 +6,18 @@ it is known, and each lasting permission. A tool call without a recorded result 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import cast
 
 from ebbtide.assembly import Conversation
+from ebbtide.audit.history import build_history
 from ebbtide.core.types import USER
 from ebbtide.fronts.chat.tools import Action, ToolResult
 from ebbtide.fronts.chat.tools.tool import ActionKind
-from ebbtide.state.session_state import SessionState, apply_records, ebb_record
+from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, Record
 from ebbtide.wire import WIRES
 from ebbtide.wire.blocks import Block
@@ -59,7 +60,7 @@ def read_chat_records(records: Sequence[Record]) -> ChatRecords:
     lists = [record["todos"] for record in results if isinstance(record.get("todos"), list)]
     return ChatRecords(
         start=_read_start(starts[-1]) if starts else None,
-        messages=list(_read_messages(records)),
+        messages=recorded_messages(records),
         results={
             str(record["call"]): ToolResult(text=str(record["text"]), is_error=record.get("failed") is True)
             for record in results
@@ -86,15 +87,10 @@ def _read_action(record: Record) -> Action:
     )
 
 
-def _read_messages(records: Sequence[Record]) -> Iterator[Message]:
-    """Yield the last request's messages and the reply to it, in the provider's format."""
-    path = list(apply_records(SessionState(), records).messages)
-    by_uuid = {str(record["uuid"]): record for record in records if record.get("uuid")}
-    for record in records:
-        if path and record.get("uuid") and record.get("parentUuid") == path[-1]:
-            path.append(str(record["uuid"]))
-    for uuid in path:
-        yield cast(Message, by_uuid[uuid].get("wire") or by_uuid[uuid]["message"])
+def recorded_messages(records: Sequence[Record]) -> Sequence[Message]:
+    """Return the last request's messages and the reply to it, in the provider's format."""
+    history = build_history(records, session="")
+    return [cast(Message, history.messages[uuid]) for uuid in history.newest]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from ebbtide.core.types import Edit, Usage
 from ebbtide.display import make_visible, short_number, token_count
 from ebbtide.fronts.chat import render
 from ebbtide.fronts.chat.chat_records import split_blocks
-from ebbtide.fronts.chat.context_usage import last_request, measure_window, read_messages
 from ebbtide.fronts.chat.session import Chat, Setup, find_session, list_sessions, new_session_id
 from ebbtide.policy import PRESETS, preset
 from ebbtide.wire import WIRES
@@ -105,7 +104,7 @@ def _find_command(text: str) -> tuple[Command, str]:
 
 
 def _context(screen: CommandScreen, _rest: str) -> Content:
-    return render.WindowGrid(measure_window(screen.chat, screen.last_usage, _active_edits(screen)))
+    return render.WindowGrid(screen.chat.measure_window(screen.last_usage, _active_edits(screen)))
 
 
 def _active_edits(screen: CommandScreen) -> tuple[Edit, ...]:
@@ -116,7 +115,7 @@ def _active_edits(screen: CommandScreen) -> tuple[Edit, ...]:
 
 def _compact(screen: CommandScreen, focus: str) -> Content:
     chat = screen.chat
-    request = last_request(chat)
+    request = chat.last_request()
     has_messages = request[WIRES[chat.setup.provider.wire].list_key]
     draft = chat.agent.context.compact(request, focus=focus, apply=False) if has_messages else None
     if draft is None or not draft.edits:
@@ -208,7 +207,7 @@ def _export(screen: CommandScreen, name: str) -> Content:
 def export_markdown(chat: Chat) -> Iterator[str]:
     """Yield the whole recorded conversation as Markdown, without edits."""
     yield f"# {chat.session}\n"
-    for message in read_messages(chat):
+    for message in chat.messages():
         for block in split_blocks(message, chat.setup.provider.wire):
             title = {"call": f"Call of {block.name}", "result": "Result"}.get(block.kind, block.role.capitalize())
             # A fence must be longer than any run of backticks inside it.

@@ -23,7 +23,6 @@ from ebbtide.display import make_visible, one_line
 from ebbtide.fronts.chat import events, render
 from ebbtide.fronts.chat.chat_records import last_exchange
 from ebbtide.fronts.chat.commands import ExitChat, is_read_only, run_command
-from ebbtide.fronts.chat.context_usage import measure_window
 from ebbtide.fronts.chat.error_messages import explain_error
 from ebbtide.fronts.chat.input_line import InputLine
 from ebbtide.fronts.chat.permission import PermissionAnswer, PermissionQuestion
@@ -142,7 +141,7 @@ class Screen:
             stop_all(self._chat.agent.state)
         self._chat, self.last_usage = chat, chat.bill.calls[-1][1] if chat.bill.calls else None
         self._can_continue = chat.is_waiting
-        usage = measure_window(chat, self.last_usage, chat.agent.context.edits())
+        usage = chat.measure_window(self.last_usage, chat.agent.context.edits())
         self._window, self._context_left = usage.size, usage.context_left
         if chat.records.messages:
             self._printer.show_resumed(chat)

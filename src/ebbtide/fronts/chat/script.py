@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from ebbtide.core.errors import EbbtideError
+from ebbtide.display import one_line
 from ebbtide.fronts.chat.error_messages import explain_error
 from ebbtide.fronts.chat.events import ReplyEnd, ToolStart, TurnFailure, TurnInterrupt
 from ebbtide.fronts.chat.permission import PermissionAnswer, PermissionQuestion
@@ -22,7 +24,7 @@ def deny_permission(question: PermissionQuestion) -> PermissionAnswer:
     subject = question.action.command or str(question.action.path)
     # A file that decides what git runs needs both permissions.
     tools = f"{tool},bash" if tool in question.rules.tools else tool
-    print(f"ebb: not permitted ({question.reason}): {_one_line(subject)}; --allow {tools}", file=sys.stderr)
+    print(f"ebb: not permitted ({question.reason}): {one_line(subject)}; --allow {tools}", file=sys.stderr)
     return PermissionAnswer(allowed=False, instruction=_NO_USER)
 
 
@@ -51,7 +53,7 @@ def _run_turn(chat: Chat, message: str) -> tuple[str, BaseException | None]:
     for event in chat.agent.run_turn(message):
         match event:
             case ToolStart(call=call) if sys.stderr.isatty():
-                arguments = _one_line(json.dumps(call.arguments, ensure_ascii=False))[:100]
+                arguments = one_line(json.dumps(call.arguments, ensure_ascii=False), 100)
                 print(f"  {call.name} {arguments}", file=sys.stderr)
             case ReplyEnd(reply=reply):
                 answer = reply.text
@@ -65,23 +67,14 @@ def _run_turn(chat: Chat, message: str) -> tuple[str, BaseException | None]:
 
 
 def _summary(chat: Chat, answer: str, error: BaseException | None, old_edits: int) -> Mapping[str, object]:
-    usage, edits = chat.bill.usage, chat.agent.context.edits()[old_edits:]
+    edits = chat.agent.context.edits()[old_edits:]
     return {
         "session": chat.session,
         "model": chat.setup.provider.model,
         "answer": answer,
         "error": explain_error(error) if isinstance(error, Exception) else None,
         "requests": len(chat.bill.calls),
-        "usage": {
-            "input": usage.input,
-            "cache_read": usage.cache_read,
-            "cache_write": usage.cache_write,
-            "output": usage.output,
-        },
+        "usage": asdict(chat.bill.usage),
         "cost": chat.bill.dollars,
         "edits": [{"by": edit.by, "reason": edit.reason, "saved": edit.saved} for edit in edits],
     }
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -15,12 +15,16 @@ from pathlib import Path
 from ebbtide.assembly import Conversation
 from ebbtide.config import Access, Settings, environment_without_keys
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.types import Edit, Usage
+from ebbtide.core.view import View
 from ebbtide.fronts.chat.chat_records import (
     ChatRecords,
     RecordWriter,
     SessionStart,
     read_chat_records,
+    recorded_messages,
     restore_conversation,
+    without_reply,
 )
 from ebbtide.fronts.chat.error_messages import explain_error
 from ebbtide.fronts.chat.loop import MAX_REQUESTS, Agent, final_reply
@@ -34,7 +38,9 @@ from ebbtide.money import UsageBill, bill_records
 from ebbtide.runtime.context import Context
 from ebbtide.runtime.report import Listener
 from ebbtide.store import SessionInfo, Store
+from ebbtide.window_usage import WindowUsage, measure_window
 from ebbtide.wire import WIRES
+from ebbtide.wire.reader import Reader
 from ebbtide.workspace import Sources, Surroundings, look_around
 
 MAX_REPLY = 8_192
@@ -86,12 +92,29 @@ class Chat:
     agent: Agent
     records: ChatRecords
     bill: UsageBill
-    frame: Mapping[str, object]
-    """What is the same in every request: model, system prompt, tools."""
     is_waiting: bool
     """Whether the program ended before the model answered."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Instruction files that were not read, each with the reason."""
+
+    def messages(self) -> Sequence[Mapping[str, object]]:
+        """Read every message of the conversation from the log, with the newest reply."""
+        log = self.setup.store.peek(self.session, project=self.setup.project)
+        return recorded_messages(log.read().records)
+
+    def last_request(self) -> dict[str, object]:
+        """Return the last request as it was before any edit. Compaction by hand works on it."""
+        wire = self.setup.provider.wire
+        return self.agent.conversation.frame | {WIRES[wire].list_key: without_reply(self.messages(), wire)}
+
+    def measure_window(self, usage: Usage | None, edits: Sequence[Edit]) -> WindowUsage:
+        """Measure what fills the window. `usage` is that of the newest request, None if there was none yet."""
+        policy, wire = self.setup.settings.policy(), WIRES[self.setup.provider.wire]
+        body = self.agent.conversation.frame | {wire.list_key: self.messages()}
+        request = Reader(policy.estimator, wire=wire).read(body)
+        billed = usage.total if usage is not None else None
+        view = View.of(request.items, edits)
+        return measure_window(policy, request, view, size=self.agent.context.window, billed=billed)
 
 
 def open_chat(setup: Setup, session: str) -> Chat:
@@ -122,7 +145,6 @@ def open_chat(setup: Setup, session: str) -> Chat:
         agent=agent,
         records=records,
         bill=bill,
-        frame=_request_frame(setup, context, start),
         is_waiting=is_waiting,
         skipped=surroundings.skipped if surroundings is not None else (),
     )
@@ -203,19 +225,6 @@ def _open_context(make: Callable[..., Context], setup: Setup, state: ToolState, 
     )
 
 
-def _make_conversation(
-    setup: Setup, context: Context, system: Sequence[Mapping[str, object]], tools: tuple[Tool, ...]
-) -> Conversation:
-    provider = setup.provider
-    return Conversation(
-        model=provider.model,
-        system=system,
-        tools=[*define_tools(tools, provider.wire), *(context.recall_tools(provider.wire) if tools else ())],
-        max_tokens=min(setup.max_reply, setup.window // 4),
-        wire=provider.wire,
-    )
-
-
 def _make_agent(
     setup: Setup,
     context: Context,
@@ -224,11 +233,18 @@ def _make_agent(
     tools: tuple[Tool, ...],
     permissions: Permissions,
 ) -> Agent:
-    state.recall = context.recall_answer
+    state.recall, provider = context.recall_answer, setup.provider
+    conversation = Conversation(
+        model=provider.model,
+        system=system,
+        tools=[*define_tools(tools, provider.wire), *(context.recall_tools(provider.wire) if tools else ())],
+        max_tokens=min(setup.max_reply, setup.window // 4),
+        wire=provider.wire,
+    )
     return Agent(
-        provider=setup.provider,
+        provider=provider,
         context=context,
-        conversation=_make_conversation(setup, context, system, tools),
+        conversation=conversation,
         state=state,
         permissions=permissions,
         tools={tool.name: tool for tool in tools},
@@ -253,14 +269,6 @@ def _result_writer(state: ToolState, writer: RecordWriter) -> Callable[[ToolCall
         writer.write_result(call.id, result, changes, state.todos if call.name == "todo" else None)
 
     return write
-
-
-def _request_frame(setup: Setup, context: Context, start: SessionStart) -> Mapping[str, object]:
-    """Build a request with a placeholder message and keep everything around it."""
-    conversation = _make_conversation(setup, context, start.system, setup.tools)
-    conversation.user("-")
-    list_key = WIRES[setup.provider.wire].list_key
-    return {key: value for key, value in conversation.request().items() if key != list_key}
 
 
 def _run_subagent(setup: Setup, parent: Agent, bill: UsageBill, title: str, prompt: str) -> str:

@@ -15,23 +15,14 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import ebbtide
 from ebbtide import screen
 from ebbtide.argparse_errors import close_matches
-from ebbtide.config import (
-    Access,
-    ConfigSource,
-    Settings,
-    inspect_sources,
-    load_access,
-    load_settings,
-    process_environment,
-)
+from ebbtide.config import Settings, inspect_sources, load_access, load_settings, process_environment
 from ebbtide.config_keys import VARIABLES
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.preview import pluralize
@@ -77,14 +68,15 @@ _ADDITIONS = {
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    area: str
+class Check(NamedTuple):
     name: str
     state: State
     told: str
     next: str = ""
     """What to do about it."""
+
+
+Checks = Iterator[Check]
 
 
 def add(commands: Commands) -> None:
@@ -107,60 +99,40 @@ def run(args: argparse.Namespace) -> int:
         ebb doctor --model claude-sonnet-5
         ebb doctor --store ./agents --json
     """
-    results = list(_run_checks(args))
+    try:
+        settings = load_settings(arguments={"store": args.store})
+    except BadConfig:
+        settings = None  # A source is wrong, which `check_configuration` reports.
+    now = time.time()
+    areas = {
+        "install": check_install(),
+        "commands": check_extras(),
+        "settings": check_configuration(),
+        "keys": check_keys(),
+        "store": check_store(settings, now),
+        "recall": check_search_index(settings),
+        "prices": check_prices(settings, args.model, now),
+    }
+    results = [(area, check) for area, checks in areas.items() for check in checks]
     if args.json:
-        screen.print_json([asdict(check) for check in results])
+        screen.print_json([{"area": area, **check._asdict()} for area, check in results])
     else:
         _print(results)
-    return int(any(check.state == "fail" for check in results))
+    return int(any(check.state == "fail" for _, check in results))
 
 
-def _run_checks(args: argparse.Namespace) -> Iterator[Check]:
-    now = time.time()
-    settings = _settings(args.store)
-    yield from check_install()
-    yield from check_extras()
-    yield from check_configuration(inspect_sources(), _unknown_variables())
-    try:
-        yield from check_keys(load_access())
-    except BadConfig as error:
-        advice = "unset EBB_CONFIG, or set it to a file"
-        yield Check("keys", "keys", "fail", str(error), advice)
-    if settings is None:
-        problem = "not checked: its directory depends on the settings above"
-        yield Check("store", "path", "warn", problem, "correct them first")
-    else:
-        yield from check_store(settings.store, now)
-        yield from check_search_index(settings.store)
-    yield from check_prices(settings, args.model, now)
-
-
-def _settings(store: str | None) -> Settings | None:
-    """None if a source is wrong, which another check reports."""
-    try:
-        return load_settings(arguments={"store": store})
-    except BadConfig:
-        return None
-
-
-def _unknown_variables() -> dict[str, str]:
-    """EBB_ variables that Ebbtide does not know, each with the one that was probably meant."""
-    unknown = sorted(name for name in process_environment() if name.startswith("EBB_") and name not in VARIABLES)
-    return {name: next(iter(close_matches(name, VARIABLES, "EBB_")), "") for name in unknown}
-
-
-def _print(results: list[Check]) -> None:
-    area, arrow = "", "→" if screen.can_draw("→") else "->"
-    for check in results:
-        if check.area != area:
-            area = check.area
+def _print(results: list[tuple[str, Check]]) -> None:
+    last_area, arrow = "", "→" if screen.can_draw("→") else "->"
+    for area, check in results:
+        if area != last_area:
+            last_area = area
             screen.draw(screen.styled_text((area, "bold")))
         name = f"{check.name}: " if check.name not in ("path", "keys", "found") else ""
         line = one_line(f"{name}{check.told}")
         screen.draw(screen.styled_text((f"  {check.state:<5}", _STYLE[check.state]), (line, "")))
         if check.next:
             screen.draw(screen.styled_text((f"        {arrow} ", "cyan"), (one_line(check.next), "")))
-    failures, warnings = (sum(check.state == state for check in results) for state in ("fail", "warn"))
+    failures, warnings = (sum(check.state == state for _, check in results) for state in ("fail", "warn"))
     print()
     if failures:
         print(f"{failures} failed, {warnings} to look at")
@@ -168,34 +140,29 @@ def _print(results: list[Check]) -> None:
         print(f"no problems found; {warnings} to look at" if warnings else "no problems found")
 
 
-def check_install() -> Iterator[Check]:
-    yield Check("install", "ebbtide", "ok", f"{ebbtide.__version__} in {Path(ebbtide.__file__).parent}")
+def check_install() -> Checks:
+    yield Check("ebbtide", "ok", f"{ebbtide.__version__} in {Path(ebbtide.__file__).parent}")
     if shutil.which("ebb") is None:
         folder = Path(sys.executable).parent
-        yield Check("install", "ebb", "warn", "not on your PATH", f"add {folder} to PATH, or activate the environment")
-    yield Check("install", "python", "ok", f"{sys.version.split()[0]}, {sys.executable}")
+        yield Check("ebb", "warn", "not on your PATH", f"add {folder} to PATH, or activate the environment")
+    yield Check("python", "ok", f"{sys.version.split()[0]}, {sys.executable}")
 
 
-def check_extras(package: str = "ebbtide") -> Iterator[Check]:
+def check_extras(package: str = "ebbtide") -> Checks:
     """Warn of a command that lacks its extra. Without installed metadata there is nothing to check."""
     needed = _requirements_by_extra(package)
     for extra, name in _COMMANDS.items():
         if extra not in needed:
             continue
         if missing := _missing(extra, needed):
-            yield Check("commands", name, "warn", f"needs {', '.join(missing)}", f"pip install 'ebbtide[{extra}]'")
+            yield Check(name, "warn", f"needs {', '.join(missing)}", f"pip install 'ebbtide[{extra}]'")
         else:
-            yield Check("commands", name, "ok", "ready")
+            yield Check(name, "ok", "ready")
     absent = [extra for extra in _ADDITIONS if extra in needed and _missing(extra, needed)]
     if absent:
         names = ", ".join(f"{extra} ({_ADDITIONS[extra]})" for extra in absent)
-        yield Check(
-            "commands",
-            "more",
-            "ok",
-            f"not installed: {names}",
-            f"to add them: pip install 'ebbtide[{','.join(absent)}]'",
-        )
+        advice = f"to add them: pip install 'ebbtide[{','.join(absent)}]'"
+        yield Check("more", "ok", f"not installed: {names}", advice)
 
 
 def _requirements_by_extra(package: str) -> dict[str, list[str]]:
@@ -235,41 +202,50 @@ def _version_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text.partition("+")[0])[:3])
 
 
-def check_keys(access: Access) -> Iterator[Check]:
+def check_keys() -> Checks:
+    try:
+        access = load_access()
+    except BadConfig as error:
+        yield Check("keys", "fail", str(error), "unset EBB_CONFIG, or set it to a file")
+        return
     keys = {"ANTHROPIC_API_KEY": access.anthropic_key, "OPENAI_API_KEY": access.openai_key}
     if any(keys.values()):
-        yield Check("keys", "keys", "ok", f"set: {', '.join(name for name, value in keys.items() if value)}")
+        yield Check("keys", "ok", f"set: {', '.join(name for name, value in keys.items() if value)}")
     else:
         problem = "neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set; only 'ebb chat' needs one"
-        yield Check("keys", "keys", "warn", problem, "set one, or try 'ebb chat --local'")
+        yield Check("keys", "warn", problem, "set one, or try 'ebb chat --local'")
     addresses = {"ANTHROPIC_BASE_URL": access.anthropic_url, "OPENAI_BASE_URL": access.openai_url}
     if any(addresses.values()):
         names = ", ".join(name for name, value in addresses.items() if value)
-        yield Check("keys", "addresses", "ok", f"requests are sent to the address in {names}")
+        yield Check("addresses", "ok", f"requests are sent to the address in {names}")
 
 
-def check_configuration(sources: tuple[ConfigSource, ...], unknown: dict[str, str]) -> Iterator[Check]:
-    """`unknown` are EBB_ variables that Ebbtide does not know, each with the one that was probably meant."""
+def check_configuration() -> Checks:
+    sources = inspect_sources()
     for source in sources:
         if source.problem:
-            yield Check("settings", source.name, "fail", source.problem, "correct it, or remove the line")
+            yield Check(source.name, "fail", source.problem, "correct it, or remove the line")
         elif source.keys:
-            yield Check("settings", "found", "ok", f"{source.name} sets {', '.join(source.keys)}")
+            yield Check("found", "ok", f"{source.name} sets {', '.join(source.keys)}")
     if not any(source.keys or source.problem for source in sources):
-        yield Check("settings", "found", "ok", "none: all settings have their defaults")
-    for name, meant in unknown.items():
-        advice = f"did you mean {meant}?" if meant else "unset it, or see docs/reference/configuration.md"
-        yield Check("settings", name, "warn", "is not a setting of Ebbtide", advice)
+        yield Check("found", "ok", "none: all settings have their defaults")
+    for name in sorted(name for name in process_environment() if name.startswith("EBB_") and name not in VARIABLES):
+        meant = close_matches(name, VARIABLES, "EBB_")
+        advice = f"did you mean {meant[0]}?" if meant else "unset it, or see docs/reference/configuration.md"
+        yield Check(name, "warn", "is not a setting of Ebbtide", advice)
 
 
-def check_store(store: str, now: float) -> Iterator[Check]:
+def check_store(settings: Settings | None, now: float) -> Checks:
     """Look at the store's directory: names, sizes, modes and last bytes. Open nothing for writing."""
-    root = Path(store).expanduser()
-    if problem := _store_problem(store, root):
-        yield Check("store", "path", "fail", *problem)
+    if settings is None:
+        yield Check("path", "warn", "not checked: its directory depends on the settings above", "correct them first")
+        return
+    root = Path(settings.store).expanduser()
+    if problem := _store_problem(settings.store, root):
+        yield Check("path", "fail", *problem)
         return
     if not root.exists():
-        yield Check("store", "path", "ok", f"{root}: does not exist yet; the first session creates it")
+        yield Check("path", "ok", f"{root}: does not exist yet; the first session creates it")
         return
     entries = list(_walk(root))
     # Sessions and their locks lie in the folders of projects.
@@ -278,20 +254,20 @@ def check_store(store: str, now: float) -> Iterator[Check]:
     size = sum(status.st_size for _, status in entries if stat.S_ISREG(status.st_mode))
     newest = max((status.st_mtime for _, status in logs), default=0.0)
     age = f", the newest {_ago(now - newest)}" if newest else ""
-    yield Check("store", "path", "ok", f"{root}: {pluralize(len(logs), 'session')}, {format_bytes(size)}{age}")
+    yield Check("path", "ok", f"{root}: {pluralize(len(logs), 'session')}, {format_bytes(size)}{age}")
     if readable := sum(bool(status.st_mode & 0o077) for _, status in entries):
         access = f"{readable} of its files and folders can be read by other users"
-        yield Check("store", "modes", "warn", access, f"chmod -R go-rwx {root}")
+        yield Check("modes", "warn", access, f"chmod -R go-rwx {root}")
     else:
-        yield Check("store", "modes", "ok", "private to you")
+        yield Check("modes", "ok", "private to you")
     if torn := [path for path, status in logs if status.st_size and not _ends_with_newline(path)]:
         advice = "nothing to do: the next write moves the rest aside; 'ebb verify' says more"
-        yield Check("store", "tails", "warn", f"{_names(torn)}: the last line was cut off", advice)
+        yield Check("tails", "warn", f"{_names(torn)}: the last line was cut off", advice)
     if stuck := _stuck_locks([path for path, _ in files if path.suffix == ".lock"]):
         advice = "find the process that hangs: lsof shows which has the .lock file open"
-        yield Check("store", "locks", "warn", f"{_names(stuck)}: locked for longer than a write takes", advice)
+        yield Check("locks", "warn", f"{_names(stuck)}: locked for longer than a write takes", advice)
     if (free := shutil.disk_usage(root).free) < _LOW_DISK:
-        yield Check("store", "disk", "warn", f"only {format_bytes(free)} free", "ebb gc --older-than 30d --dry-run")
+        yield Check("disk", "warn", f"only {format_bytes(free)} free", "ebb gc --older-than 30d --dry-run")
 
 
 def _store_problem(store: str, root: Path) -> tuple[str, str] | None:
@@ -350,44 +326,44 @@ def _names(paths: Iterable[Path]) -> str:
     return ", ".join([*names[:_LISTED], *others])
 
 
-def check_prices(settings: Settings | None, model: str, now: float) -> Iterator[Check]:
+def check_prices(settings: Settings | None, model: str, now: float) -> Checks:
     try:
         rates = find_rates(model) if model else None
         age = now - _installed_at("genai-prices")
         table = f"genai-prices {version('genai-prices')}, installed {_ago(age)}"
     except (BadConfig, PackageNotFoundError):
         advice = "for dollars: pip install 'ebbtide[replay]'"
-        yield Check("prices", "table", "warn", "no price table: savings are shown in tokens", advice)
+        yield Check("table", "warn", "no price table: savings are shown in tokens", advice)
         return
     if age > _OLD_TABLE:
-        yield Check("prices", "table", "warn", table, "pip install -U genai-prices")
+        yield Check("table", "warn", table, "pip install -U genai-prices")
     else:
-        yield Check("prices", "table", "ok", table)
+        yield Check("table", "ok", table)
     if not model:
         return
     if rates is None:
-        yield Check(
-            "prices", model, "warn", "the table knows neither it nor its family", "give a price, such as --price 3"
-        )
+        yield Check(model, "warn", "the table knows neither it nor its family", "give a price, such as --price 3")
     else:
         price = f"${rates.input:g} in, ${rates.output:g} out per million tokens; row {rates.basis}"
-        yield Check("prices", model, "ok", price)
+        yield Check(model, "ok", price)
     if settings is not None:
-        yield Check("prices", "window", "ok", f"{settings.window_for(model):,} tokens for {model}")
+        yield Check("window", "ok", f"{settings.window_for(model):,} tokens for {model}")
 
 
-def check_search_index(store: str) -> Iterator[Check]:
-    path = Path(store).expanduser() / INDEX_NAME
+def check_search_index(settings: Settings | None) -> Checks:
+    if settings is None:
+        return
+    path = Path(settings.store).expanduser() / INDEX_NAME
     rebuild = "delete it: the next search builds it again"
     try:
         with closing(sqlite3.connect(":memory:")) as db:
             db.execute("CREATE VIRTUAL TABLE probe USING fts5(body, tokenize='trigram')")
     except sqlite3.Error as error:
         problem = f"this Python's SQLite {sqlite3.sqlite_version} cannot search text: {error}"
-        yield Check("recall", "sqlite", "fail", problem, "use a Python with SQLite 3.34 or newer")
+        yield Check("sqlite", "fail", problem, "use a Python with SQLite 3.34 or newer")
         return
     if not os.path.isfile(path):
-        yield Check("recall", "index", "ok", "does not exist yet; the first search creates it")
+        yield Check("index", "ok", "does not exist yet; the first search creates it")
         return
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
@@ -395,15 +371,13 @@ def check_search_index(store: str) -> Iterator[Check]:
             (integrity,) = db.execute("PRAGMA quick_check(1)").fetchone()
             (sessions,) = db.execute("SELECT count(*) FROM session").fetchone()
     except sqlite3.Error as error:
-        yield Check("recall", "index", "warn", f"{path}: {error}", rebuild)
+        yield Check("index", "warn", f"{path}: {error}", rebuild)
         return
     if integrity != "ok":
-        yield Check("recall", "index", "warn", f"{path}: {integrity}", rebuild)
+        yield Check("index", "warn", f"{path}: {integrity}", rebuild)
         return
     outdated = "" if index_version == INDEX_VERSION else ", of another release: the next search builds it again"
-    yield Check(
-        "recall", "index", "ok", f"{pluralize(sessions, 'session')}, {format_bytes(path.stat().st_size)}{outdated}"
-    )
+    yield Check("index", "ok", f"{pluralize(sessions, 'session')}, {format_bytes(path.stat().st_size)}{outdated}")
 
 
 def _ago(seconds: float) -> str:
