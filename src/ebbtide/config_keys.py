@@ -65,10 +65,13 @@ def _ttl(value: Value) -> float:
     return float(cast(float, seconds))
 
 
-def _overflow(value: Value) -> str:
-    if value not in OVERFLOWS:
-        raise BadConfig(f"{value!r} is not one of {', '.join(OVERFLOWS)}")
-    return str(value)
+def _one_of(*names: str) -> Callable[[Value], str]:
+    def parse(value: Value) -> str:
+        if value not in names:
+            raise BadConfig(f"{value!r} is not one of {', '.join(names)}")
+        return str(value)
+
+    return parse
 
 
 def _table(value: Value) -> Mapping[str, Value]:
@@ -114,17 +117,11 @@ def _addresses(value: Value) -> Mapping[str, str]:
     return {_name(name): _name(address) for name, address in _table(value).items()}
 
 
-def _recall(value: Value) -> str:
-    if value not in ("path", "tool", "off"):
-        raise BadConfig(f"{value!r} is neither path, tool nor off")
-    return str(value)
-
-
 _PROXY: Mapping[str, Callable[[Value], Value]] = {
     "upstreams": _addresses,
     "port": parse_port,
     "token": _name,
-    "recall": _recall,
+    "recall": _one_of("path", "tool", "off"),
     "summarizer": _name,
     "allow_hosts": _names,
     "allow_origins": _names,
@@ -158,7 +155,7 @@ KEYS: Mapping[str, Key] = {
     "windows": Key("windows", _windows),
     "levels": Key("levels", _levels),
     "passes": Key("passes", _passes),
-    "overflow": Key("overflow", _overflow),
+    "overflow": Key("overflow", _one_of(*OVERFLOWS)),
     "ttl": Key("ttl", _ttl),
     # The owner of a conversation decides where and how safely it is written, not a repository.
     "store": Key("store", _directory, safe=False),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from ebbtide.core.text.preview import pluralize
 
 # Control characters except newline and tab, direction marks and overrides, line separators, lone surrogates, and
 # invisible characters (zero-width, soft hyphens, tags), which hide words from people but not from models.
@@ -26,6 +29,18 @@ def one_line(text: str, width: int = 0) -> str:
     """Put text on one line, cut to `width` if given."""
     flat = make_visible(" ".join(text[: 8 * width or None].split()))
     return flat if not width or len(flat) <= width else flat[: width - 1] + "…"
+
+
+def first_lines(lines: Sequence[str], limit: int) -> list[str]:
+    """Cut to `limit` lines, and say how many more there are."""
+    hidden = len(lines) - limit
+    return [*lines[:limit], *([f"… {pluralize(hidden, 'more line')}"] if hidden > 0 else [])]
+
+
+def code_fence(text: str) -> str:
+    """Fence a text for Markdown. The fence is longer than any run of backticks in it."""
+    fence = "`" * (1 + max([2, *map(len, re.findall("`+", text))]))
+    return f"{fence}\n{text}\n{fence}"
 
 
 def short_number(amount: int) -> str:

@@ -102,6 +102,11 @@ class Step:
         first, last = branch.index_of(edit.first, end), branch.index_of(edit.last, end)
         return () if first is None or last is None else branch.items[first : last + 1]
 
+    def removed_items(self, edit: Edit) -> Sequence[Item]:
+        """Return the originals that the edit replaced, without those that it kept."""
+        kept_ids = {item.id for item in edit.replacement if item.id}
+        return [item for item in self.covered_items(edit) if item.id not in kept_ids]
+
     def original(self, item: Item) -> Item:
         """Return the original of a replaced item, or the item itself if it has none."""
         index = self._branch.index_of(item.id, len(self.turn.path)) if item.id else None

@@ -16,7 +16,7 @@ from ebbtide.config import Settings
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit, Usage
-from ebbtide.display import make_visible, short_number, token_count
+from ebbtide.display import code_fence, first_lines, make_visible, short_number, token_count
 from ebbtide.fronts.chat import render
 from ebbtide.fronts.chat.chat_records import split_blocks
 from ebbtide.fronts.chat.session import Chat, Setup, find_session, list_sessions, new_session_id
@@ -121,7 +121,7 @@ def _compact(screen: CommandScreen, focus: str) -> Content:
     if draft is None or not draft.edits:
         return draft.notes[0] if draft and draft.notes else "There is nothing to compact yet."
     lines = make_visible(draft.text).splitlines()
-    screen.show(Text("\n".join(render.first_lines(lines, _PREVIEW)), style="dim"))
+    screen.show(Text("\n".join(first_lines(lines, _PREVIEW)), style="dim"))
     sizes = f"{short_number(draft.tokens_before)} → {short_number(draft.tokens_after)} tokens"
     if not screen.confirm(f"Replace the old turns by this summary? {sizes}."):
         return "Nothing was changed."
@@ -210,9 +210,7 @@ def export_markdown(chat: Chat) -> Iterator[str]:
     for message in chat.messages():
         for block in split_blocks(message, chat.setup.provider.wire):
             title = {"call": f"Call of {block.name}", "result": "Result"}.get(block.kind, block.role.capitalize())
-            # A fence must be longer than any run of backticks inside it.
-            fence = "`" * (1 + max([2, *map(len, re.findall("`+", block.text))]))
-            text = f"{fence}\n{block.text}\n{fence}" if block.kind in ("call", "result") else block.text
+            text = code_fence(block.text) if block.kind in ("call", "result") else block.text
             yield f"\n## {title}\n\n{text}\n"
 
 

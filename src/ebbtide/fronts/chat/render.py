@@ -20,7 +20,7 @@ from rich.text import Text
 
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit
-from ebbtide.display import make_visible, one_line, round_number, short_number
+from ebbtide.display import first_lines, make_visible, one_line, round_number, short_number
 from ebbtide.fronts.chat.permission import PermissionQuestion
 from ebbtide.fronts.chat.providers import ToolCall
 from ebbtide.fronts.chat.tools import ToolResult
@@ -98,12 +98,6 @@ def tool_result(result: ToolResult, tool: str) -> RenderableType:
     grid = Table.grid(padding=0)
     grid.add_row(Text("  ⎿ ", style="dim"), body)
     return Padding(grid, (0, 0, 1, 0))
-
-
-def first_lines(rows: Sequence[str], limit: int) -> list[str]:
-    """Cut to `limit` lines, and add how many more there are."""
-    hidden = len(rows) - limit
-    return [*rows[:limit], *([f"… {pluralize(hidden, 'more line')}"] if hidden > 0 else [])]
 
 
 def permission_question(question: PermissionQuestion) -> StyleAndTextTuples:

@@ -77,9 +77,9 @@ def _headline(step: Step) -> str:
 def _print_edit(console: Console, step: Step, edit: Edit, to_lines: _ItemLines, *, full: bool) -> None:
     what = describe_edit(edit, step)
     console.print(one_line(f"{edit.id} {edit.by}: {what}: {edit.reason} (-{token_count(edit.saved)})"), soft_wrap=True)
-    kept_ids = {item.id for item in edit.replacement if item.id}
-    before = to_lines([item for item in step.covered_items(edit) if item.id not in kept_ids])
-    runs = list(_unified(before, to_lines([item for item in edit.replacement if not item.id])))
+    runs = list(
+        _unified(to_lines(step.removed_items(edit)), to_lines([item for item in edit.replacement if not item.id]))
+    )
     length = sum(run.stop - run.start for run in runs)
     hidden = 0 if full else max(0, length - _HEAD - _TAIL)
     if not hidden:

@@ -14,7 +14,7 @@ from ebbtide.display import one_line, short_number, token_count
 from ebbtide.fronts.cli.describe import describe_edit, format_time
 from ebbtide.fronts.cli.parser import FITTING, READING, Commands, command
 from ebbtide.fronts.cli.sources import load_histories
-from ebbtide.fronts.cli.statement import group_edits
+from ebbtide.fronts.cli.statement import amount_names, amounts, group_edits
 from ebbtide.money import (
     Price,
     SessionCost,
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 def print_steps(history: History, steps: Sequence[Step], *, price: Price = None, file: TextIO | None = None) -> None:
     """Print each batch as a table with a summary, then the savings of the session."""
     cost = session_cost(history.records, price)
-    figures = ("tokens", "rewritten", "saved", *["USD"] * bool(cost.dollars))
+    figures = amount_names(cost)
     columns = ("by", "what", "why", *figures, "pays after")
     for step in steps:
         screen.draw(screen.styled_text((one_line(_headline(step)), "bold")), file=file)
@@ -80,9 +80,7 @@ def _rows(step: Step, cost: SessionCost) -> list[list[str]]:
     rows = []
     for edits, totals in group_edits(step, cost, lambda edit: (edit.by, describe_edit(edit, step), edit.reason)):
         what = describe_edit(edits[0], step) + (f" × {len(edits)}" if len(edits) > 1 else "")
-        amounts = [short_number(totals.tokens), short_number(totals.rewritten), format_tokens(totals.saved)]
-        dollars = [] if totals.usd is None else [format_usd(totals.usd)]
-        rows.append([edits[0].by, what, edits[0].reason, *amounts, *dollars, totals.break_even])
+        rows.append([edits[0].by, what, edits[0].reason, *amounts(totals), totals.break_even])
     return rows
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from ebbtide.audit.history import History, build_history
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.redact import redact_tree
 from ebbtide.core.types import Item
-from ebbtide.display import make_visible, one_line
+from ebbtide.display import code_fence, make_visible, one_line
 from ebbtide.fronts.cli.describe import describe_item
 from ebbtide.fronts.cli.parser import Commands, command
 from ebbtide.fronts.cli.sources import find_session, read_records
@@ -24,8 +23,6 @@ from ebbtide.wire import WIRES
 from ebbtide.wire.blocks import group_by_message
 from ebbtide.wire.reader import write_messages
 from ebbtide.wire.validity import repair
-
-_BACKTICKS = re.compile(r"`{3,}")
 
 
 def add(commands: Commands) -> None:
@@ -79,19 +76,19 @@ def _jsonl(records: Sequence[Record], _: History) -> bytes:
 
 
 def _anthropic(_: Sequence[Record], history: History) -> bytes:
-    request, view = history.next_request()
+    (request, view), wire = history.next_request(), WIRES["anthropic"]
     messages = write_messages(request, view)
-    if history.wire != "anthropic":
-        messages = [message for _, group in group_by_message(view.entries) for message in _to_anthropic(group)]
-    body, _repairs = repair(WIRES["anthropic"], {"model": request.model, "messages": messages})
+    if history.wire != wire.name:
+        groups = [_without_origin(group) for _, group in group_by_message(view.entries)]
+        messages = [message for group in groups if group for message in wire.messages.join(None, group)]
+    body, _repairs = repair(wire, {"model": request.model, wire.list_key: messages})
     return (json.dumps(body, indent=1) + "\n").encode()
 
 
-def _to_anthropic(group: Sequence[Item]) -> list[object]:
-    """Convert texts, tool calls and results of another API format; images and opaque blocks are left out."""
+def _without_origin(group: Sequence[Item]) -> list[Item]:
+    """Keep what another wire can write: texts, tool calls and results; no images and no opaque blocks."""
     known = [item for item in group if item.kind in ("text", "call", "result") and item.role != "system"]
-    bare = [replace(item, id="", raw=None, text=_arguments(item)) for item in known]
-    return list(WIRES["anthropic"].messages.join(None, bare)) if bare else []
+    return [replace(item, id="", raw=None, text=_arguments(item)) for item in known]
 
 
 def _arguments(item: Item) -> str:
@@ -119,11 +116,9 @@ def _sections(items: Sequence[Item]) -> Iterator[str]:
         if item.kind == "text":
             yield text + "\n"
             continue
-        longest = max((len(run) for run in _BACKTICKS.findall(text)), default=2)
-        fence = "`" * (longest + 1)
         yield f"*{one_line(describe_item(item))}*\n"
         if text:
-            yield f"{fence}\n{text}\n{fence}\n"
+            yield code_fence(text) + "\n"
 
 
 _FORMATS: dict[str, Callable[[Sequence[Record], History], bytes]] = {

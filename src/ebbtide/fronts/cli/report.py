@@ -18,8 +18,8 @@ from ebbtide.fronts.cli.explain import describe_savings
 from ebbtide.fronts.cli.html_report import build_page
 from ebbtide.fronts.cli.parser import FITTING, READING, Commands, command
 from ebbtide.fronts.cli.sources import load_histories
-from ebbtide.fronts.cli.statement import Statement, build_statement, mask, usage_of
-from ebbtide.money import edit_as_dict, format_tokens, format_usd, savings_as_dict
+from ebbtide.fronts.cli.statement import Statement, amount_names, amounts, build_statement, mask, usage_of
+from ebbtide.money import edit_as_dict, format_tokens, savings_as_dict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -91,15 +91,11 @@ def _print(report: Statement, *, calls: bool) -> None:
 
 
 def _edit_table(report: Statement) -> RenderableType:
-    figures = ("edits", "tokens", "rewritten", "saved", *["USD"] * bool(report.cost.dollars))
-    rows = [
-        [
-            str(group.call), group.by, group.what + (" (undone)" if group.undone else ""), str(group.edits),
-            short_number(group.totals.tokens), short_number(group.totals.rewritten), format_tokens(group.totals.saved),
-            *([format_usd(group.totals.usd or 0.0)] if report.cost.dollars else []), group.totals.break_even,
-        ]
-        for group in report.groups
-    ]  # fmt: skip
+    figures = ("edits", *amount_names(report.cost))
+    rows = []
+    for group in report.groups:
+        what, totals = group.what + (" (undone)" if group.undone else ""), group.totals
+        rows.append([str(group.call), group.by, what, str(group.edits), *amounts(totals), totals.break_even])
     columns = ("call", "by", "what", *figures, "pays after")
     return screen.table(columns, rows, figures=("call", *figures), wraps="what")
 

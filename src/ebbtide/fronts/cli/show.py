@@ -9,10 +9,9 @@ from ebbtide import screen
 from ebbtide.audit.history import History
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.stub import stored_names
-from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
-from ebbtide.display import make_visible, one_line, token_count
+from ebbtide.display import first_lines, make_visible, one_line, token_count
 from ebbtide.fronts.cli.describe import describe_item
 from ebbtide.fronts.cli.parser import FITTING, READING, Commands, command
 from ebbtide.fronts.cli.sources import find_session, load_histories
@@ -92,15 +91,9 @@ def _print(view: View, entries: list[Item] | tuple[Item, ...], *, full: bool) ->
         mark = f"~ by {edit.by}: {edit.reason}" if edit else entry.id
         head = f"{describe_item(entry)} · {token_count(entry.tokens)} · {mark}"
         console.print(one_line(head), style="yellow" if edit else "dim", soft_wrap=True)
-        for row in _cut(entry.text, full):
+        rows = make_visible(entry.text).split("\n")
+        for row in rows if full else first_lines(rows, _MAX_LINES):
             console.print(row, soft_wrap=True)
-
-
-def _cut(text: str, full: bool) -> list[str]:
-    rows = make_visible(text).split("\n")
-    if full or len(rows) <= _MAX_LINES + 1:
-        return rows
-    return [*rows[:_MAX_LINES], f"… {pluralize(len(rows) - _MAX_LINES, 'more line')}"]
 
 
 def _as_dict(view: View, entry: Item) -> dict[str, object]:

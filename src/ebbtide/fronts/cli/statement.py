@@ -11,8 +11,9 @@ from ebbtide.audit.history import History, Step
 from ebbtide.core.stub import stored_names
 from ebbtide.core.text.redact import redact
 from ebbtide.core.types import Edit, Usage
+from ebbtide.display import short_number
 from ebbtide.fronts.cli.describe import describe_edit, format_time
-from ebbtide.money import EditTotals, Price, SessionCost, add_up, session_cost
+from ebbtide.money import EditTotals, Price, SessionCost, add_up, format_tokens, format_usd, session_cost
 from ebbtide.window_usage import describe_learned_window
 
 LARGEST = 12
@@ -132,6 +133,17 @@ def group_edits(
         groups.setdefault(key(edit), []).append((edit, pair))
     for group in groups.values():
         yield [edit for edit, _ in group], add_up([pair for _, pair in group])
+
+
+def amount_names(cost: SessionCost) -> tuple[str, ...]:
+    """The columns of `amounts`."""
+    return ("tokens", "rewritten", "saved", *(["USD"] if cost.dollars else []))
+
+
+def amounts(totals: EditTotals) -> list[str]:
+    """The cells of a table that say what edits removed, cost and saved."""
+    dollars = [] if totals.usd is None else [format_usd(totals.usd)]
+    return [short_number(totals.tokens), short_number(totals.rewritten), format_tokens(totals.saved), *dollars]
 
 
 def _rows(history: History, cost: SessionCost, key: Callable[[Edit], object]) -> Iterator[EditGroup]:

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         for history in histories
         for step in history.steps
         for edit in step.batch.edits
-        for item in _removed_items(step, edit)
+        for item in step.removed_items(edit)
         if text in item.text.casefold()
     ]
     visible = [
@@ -90,11 +90,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"Removed {len(removals)} times in all; these are the newest. --json lists all.")
     _print_visible(visible, is_removed=bool(removals))
     return 0
-
-
-def _removed_items(step: Step, edit: Edit) -> list[Item]:
-    kept_ids = {item.id for item in edit.replacement if item.id}
-    return [item for item in step.covered_items(edit) if item.id not in kept_ids]
 
 
 def _print_removal(removal: _Removal) -> None:

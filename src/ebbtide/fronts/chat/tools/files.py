@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.tokens.estimator import DEFAULT
+from ebbtide.display import first_lines
 from ebbtide.fronts.chat.tools.tool import Arguments, ToolError, ToolResult, ToolState, path_action, tool
 from ebbtide.workspace import changed_files
 
@@ -189,8 +190,7 @@ def show_change(before: str, after: str) -> str:
     same_at_end = next((n for n in range(most) if old[-1 - n] != new[-1 - n]), most)
     first, last = max(0, start - 2), min(len(new), len(new) - same_at_end + 2)
     lines = [f"{n:>6}\t{line}" for n, line in enumerate(new[first:last], first + 1)]
-    hidden = len(lines) - _MAX_EXCERPT
-    return "\n".join([*lines[:_MAX_EXCERPT], *([f"[{pluralize(hidden, 'more line')}]"] if hidden > 0 else [])])
+    return "\n".join(first_lines(lines, _MAX_EXCERPT))
 
 
 # --- changes by others ---------------------------------------------------------------------------------------------
