@@ -35,9 +35,9 @@ from compaction.compaction_sessions import (
     walk,
 )
 from ebbtide import Summarizer
-from ebbtide.compaction.coordinator import MAX_USELESS_ANSWERS
 from ebbtide.core.errors import StoreError, WontFit
 from ebbtide.runtime import Hooks
+from ebbtide.runtime.decision import MAX_USELESS_ANSWERS
 from ebbtide.store import DirectoryStore, MemoryStore, open_store
 from store.faulty_fs import Faulty
 from upstream.script import Failure, Say

@@ -20,9 +20,9 @@ from compaction.compaction_sessions import (
     until,
     walk,
 )
-from ebbtide.compaction.coordinator import MAX_STALLED
 from ebbtide.core.errors import WontFit
 from ebbtide.core.types import Edit
+from ebbtide.runtime.decision import MAX_STALLED
 from ebbtide.state.session_state import SessionState, apply_records, ebb_record, edit_to_record
 from upstream.script import Say
 from upstream.server import Upstream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.audit.history import build_history
-from ebbtide.runtime.plan_input_builder import MIN_WINDOW
+from ebbtide.runtime.operations import MIN_WINDOW
 from ebbtide.store import MemoryStore
 from runtime.sessions import body, context, loop
 

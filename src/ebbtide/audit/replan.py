@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ebbtide.compaction.coordinator import compaction_input_from_record
 from ebbtide.core.cache.prefix import Prices
-from ebbtide.core.planner import Budget, PlanInput, make_plan
+from ebbtide.core.planner import Budget, CompactionInput, PlanInput, make_plan
 from ebbtide.core.stub import BlobNames
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit
@@ -21,7 +20,8 @@ from ebbtide.core.view import View
 from ebbtide.facts import FactsMemory
 from ebbtide.policy import PRESETS, Policy
 from ebbtide.policy.adjust import with_fact_collector
-from ebbtide.runtime.plan_input_builder import passes_for
+from ebbtide.runtime.decision import finished_children, passes_for
+from ebbtide.runtime.session_log import RECORDED_COMPACTION
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records, batch_from_record, edit_to_record
 from ebbtide.store import Record
@@ -187,9 +187,15 @@ def _plan_input_from_record(record: Record, state: SessionState, policy: Policy,
         blob_names=BlobNames(directory=directory, taken=state.taken) if directory is not None else None,
         thinking_bound_to_prefix=bool(fields.get("bound")),
         cleared=state.cleared,
-        compaction=compaction_input_from_record(fields.get("folding") or {}, state),
+        compaction=_compaction_input_from_record(fields.get("folding") or {}, state),
         now=float(fields.get("now", 0.0)),
     )
+
+
+def _compaction_input_from_record(record: Mapping[str, Any], state: SessionState) -> CompactionInput:
+    fields = {name: record[name] for name in RECORDED_COMPACTION if name in record}
+    fields["instructions"] = tuple(map(str, record.get("instructions", ())))
+    return CompactionInput(**fields, answers=state.answers, children=finished_children(state))
 
 
 def _list_in(record: Record, key: str) -> list[Any]:

@@ -14,6 +14,7 @@ from ebbtide.core.errors import WontFit
 from ebbtide.formats import RecordedCall
 from ebbtide.policy import Policy
 from ebbtide.runtime.driver import run
+from ebbtide.runtime.operations import append_record, record_reply
 from ebbtide.runtime.session import SessionSettings, open_session, prepare_and_commit
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, open_store
@@ -40,8 +41,8 @@ def simulate(
         if call.usage is None:
             continue
         if not ready.report.held:
-            run(session.record_reply((), call.usage, ready, now=now), log)
+            run(record_reply(session, (), call.usage, ready, now=now), log)
         # For accounting only. With an edit in force this is the bill of another request, so no estimate is based on it.
-        run(session.append_record(ebb_record("recorded", turn=ready.turn, at=now, **asdict(call.usage)), now=now), log)
+        run(append_record(session, ebb_record("recorded", turn=ready.turn, at=now, **asdict(call.usage)), now=now), log)
     history = build_history(log.read().records, session=name, name=name, stored=False)
     return replace(history, refusals=tuple(refusals)), log

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ebbtide.compaction.answer_sources import response_content
-from ebbtide.core.edit_layout import UsableAnswers, mark_history
-from ebbtide.core.planner import CompactionInput, Pass, Plan, PlanInput
-from ebbtide.core.tool_calls import RECALL_TOOLS, compact_instructions
-from ebbtide.core.types import COMPACTION_PASSES, HARNESS, QUOTED, USER, Edit, HistoryMark, Item, Question
+from ebbtide.core.edit_layout import mark_history
+from ebbtide.core.planner import Pass, Plan, PlanInput
+from ebbtide.core.types import COMPACTION_PASSES, QUOTED, USER, Edit, HistoryMark, Item, Question
 from ebbtide.core.view import View
 from ebbtide.effects import AskModel, RawAnswer, Steps
-from ebbtide.state.session_state import SessionState, ebb_record, history_to_record
+from ebbtide.state.session_state import ebb_record, history_to_record
 from ebbtide.store import Record
 from ebbtide.summary.check import SummarySource, check_summary
 from ebbtide.summary.layout import read_summary_text
@@ -24,12 +23,6 @@ from ebbtide.wire.summary_request import TextAnswer, read_answer, summary_of_tra
 from ebbtide.wire.validity import repair
 
 _log = logging.getLogger("ebbtide")
-_INSTRUCTION_ITEMS = 6
-"""Leading items that may hold the project's instructions."""
-MAX_USELESS_ANSWERS = 3
-"""Useless answers in a row after which no model is asked automatically (R251)."""
-MAX_STALLED = 2
-"""Compactions in a row without effect, after which none is made automatically below the hard level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +99,6 @@ class CompactionResult(NamedTuple):
     notes: tuple[str, ...]
 
 
-def is_compaction(plan: Plan) -> bool:
-    """Whether a plan compacts, or would with an answer."""
-    return bool(plan.questions) or any(edit.by in COMPACTION_PASSES for edit in plan.edits)
-
-
 def _questions_of(propose: Pass, view: View, plan_input: PlanInput) -> list[Question]:
     """Return what a compaction pass would ask; nothing if it fails, because the next plan reports the failure."""
     try:
@@ -141,55 +129,6 @@ class CompactionCoordinator:
     """What the background questions are about. Their answers are checked against it, not against later requests."""
     hooks: Hooks = field(default_factory=Hooks)
     emit: Callable[..., None] = _ignore_event
-    _instructions_key: tuple[str, tuple[Item, ...]] = ("", ())
-    _cached_instructions: tuple[str, ...] = ()
-
-    def build_input(
-        self,
-        state: SessionState,
-        request: Request,
-        manual: ManualCompaction | None,
-        log_path: str,
-        *,
-        is_last_round: bool,
-    ) -> CompactionInput:
-        """Build what the passes may know about compaction. In the last round no model is asked.
-
-        After several useless answers no model is asked automatically; a manual compaction still asks.
-        """
-        recall_mode, wishes = state.recall or self.recall_mode, manual or ManualCompaction()
-        may_ask = manual is not None or state.failures < MAX_USELESS_ANSWERS
-        return CompactionInput(
-            answers=UsableAnswers(state.answers, request.items),
-            asks=may_ask and self.can_summarize and not self.is_asking and not is_last_round,
-            live=self.can_read_live and not is_last_round,
-            focus=wishes.focus,
-            instructions=self._find_instructions(request),
-            summary=wishes.summary,
-            first=wishes.first,
-            last=wishes.last,
-            after=state.folded,
-            stalled=state.stalled >= MAX_STALLED,
-            children=finished_children(state) if state.children else (),
-            way=recall_mode,
-            transcript=log_path if recall_mode == "path" else "",
-            tool=RECALL_TOOLS[0] if recall_mode == "tool" else "",
-            waiting=self.is_asking,
-        )
-
-    def _find_instructions(self, request: Request) -> tuple[str, ...]:
-        """Find what the system prompt and the project's files say about summaries. Searched once per prompt (R097)."""
-        leading_items = request.items[:_INSTRUCTION_ITEMS]
-        key = (request.system, leading_items)
-        if self._instructions_key != key:
-            system, _ = request.wire.messages.system_and_tools(request.body.tree)
-            texts = [system if isinstance(system, str) else _text_of(system)]
-            texts += [item.text for item in leading_items if item.trust <= HARNESS and item.trust != USER]
-            self._instructions_key, self._cached_instructions = (
-                key,
-                tuple(filter(None, map(compact_instructions, texts))),
-            )
-        return self._cached_instructions
 
     def run_before_hook(
         self, plan: Plan, plan_input: PlanInput, manual: ManualCompaction | None
@@ -261,47 +200,7 @@ class CompactionCoordinator:
             return None
 
 
-def _text_of(system: Any) -> str:
-    parts = [part for part in system if isinstance(part, Mapping)] if isinstance(system, list) else []
-    return "\n".join(str(part.get("text", "")) for part in parts)
-
-
 # --- questions and answers --------------------------------------------------------------------------------------------
-
-_RECORDED_FIELDS = (
-    "asks",
-    "live",
-    "focus",
-    "instructions",
-    "summary",
-    "first",
-    "last",
-    "after",
-    "stalled",
-    "waiting",
-    "way",
-    "transcript",
-    "tool",
-)
-
-
-def compaction_input_to_record(compaction: CompactionInput) -> Record:
-    """Return the compaction input as a record, without answers and sub-agents, which have separate records."""
-    return {name: getattr(compaction, name) for name in _RECORDED_FIELDS} | {
-        "instructions": list(compaction.instructions)
-    }
-
-
-def compaction_input_from_record(record: Mapping[str, Any], state: SessionState) -> CompactionInput:
-    """Read back what `compaction_input_to_record` wrote."""
-    fields = {name: record[name] for name in _RECORDED_FIELDS if name in record}
-    fields["instructions"] = tuple(map(str, record.get("instructions", ())))
-    return CompactionInput(**fields, answers=state.answers, children=finished_children(state))
-
-
-def finished_children(state: SessionState) -> tuple[tuple[str, str], ...]:
-    """Return the finished sub-agents, each with its result."""
-    return tuple((name, result) for name, result in state.children.items() if result is not None)
 
 
 def build_question(question: Question, request: Request, tree: Mapping[str, Any], model: str) -> AskModel | None:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ebbtide.core.cache.prefix import Prices, calls_ahead, calls_to_break_even
 from ebbtide.core.edit_rules import drop_invalid_thinking, merge_hidden_edits, rejection_reason, unseen_reason
 from ebbtide.core.stub import BlobNames
-from ebbtide.core.types import Answer, Edit, Question, Trigger
+from ebbtide.core.types import COMPACTION_PASSES, Answer, Edit, Question, Trigger
 from ebbtide.core.view import View
 
 LEVELS = ("calm", "warning", "soft", "auto", "hard", "blocking")
@@ -222,6 +222,11 @@ class Plan(NamedTuple):
     rejected: tuple[tuple[Edit, str], ...] = ()
     """Invalid edits, with the reason: each is a bug of a pass."""
     failures: tuple[Failure, ...] = ()
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether it compacts, or would with an answer."""
+        return bool(self.questions) or any(edit.by in COMPACTION_PASSES for edit in self.edits)
 
 
 def make_plan(

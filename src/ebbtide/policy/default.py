@@ -79,6 +79,8 @@ def offload_paste(view: View, plan_input: PlanInput) -> Iterable[Edit | Question
     if _would_be_lost(plan_input):
         return
     window = plan_input.budget.window
+    if all(len(entry.text) <= window for entry in view.entries[plan_input.first_unsent :]):
+        return
     yield from offload_input(view, plan_input, limit=window, preview=essence(max(100, min(2_000, window // 20))))
 
 

@@ -33,19 +33,23 @@ from ebbtide.recall.handles import Scope
 from ebbtide.recall.inject import RecallExchange, build_insertion, find_anchor, insert_record
 from ebbtide.recall.search import Hit, Page, RecallSearch, ScopedRecall
 from ebbtide.recall.tools import answer_call
+from ebbtide.runtime import operations
 from ebbtide.runtime.driver import arun, run
 from ebbtide.runtime.report import Listener, Prepared, Report
 from ebbtide.runtime.session import SessionSettings, open_session, prepare_and_commit
-from ebbtide.runtime.validation import Recall, RecallBy, check_clock, check_settings, check_tokens, refuse_unknown
+from ebbtide.runtime.validation import Recall, RecallBy, check_settings, check_tokens, refuse_unknown, wrong_type
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
-from ebbtide.wire import find_wire
+from ebbtide.wire import detect_response, find_wire
 from ebbtide.wire.body import ParsedBody as Read
 from ebbtide.wire.body import to_plain
 from ebbtide.wire.overflow import find_overflow_in_error
+from ebbtide.wire.protocol import Wire
 from ebbtide.wire.recall_tools import recall_tools
 
 Body = Mapping[str, Any] | bytes | str
+_YEAR_10000 = 253_402_300_800
+"""Where dates of four digits end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ class Context:
         if summarizer is not None and not isinstance(summarizer, Summarizer):
             summarizer = Summarizer(summarizer)
         recall = recall if isinstance(recall, Recall) else Recall(recall)
-        self._clock = check_clock(clock)
+        self._clock = _check_times(clock)
         self._background = summarizer is not None and summarizer.background
         self._store, self._project = _open_store(store, durable), project
         self._log = _open_log(self._store, session, project=project, now=self._clock())
@@ -237,7 +241,7 @@ class Context:
         if prepared.retried:
             message = f"the provider refused {prepared.report.tokens_after:,} tokens after folding: {error}"
             raise WontFit(message, tokens=prepared.report.tokens_after, limit=overflow.limit or 0) from error
-        return self._session.retry_after_overflow(overflow, prepared, now=self._clock())
+        return operations.retry_after_overflow(self._session, overflow, prepared, now=self._clock())
 
     def reset_window(self, model: str = "") -> None:
         """Forget the window that this model's provider named in refusals, or those of all models."""
@@ -258,7 +262,7 @@ class Context:
         """
         if (self._session.log.state.recall or self._session.compaction.recall_mode) != "tool":
             return []
-        return recall_tools(find_wire(wire) if wire else self._session.wire_for({}))
+        return recall_tools(find_wire(wire) if wire else self._wire_for({}))
 
     def recall_answer(self, name: str, arguments: Mapping[str, object] | str) -> str:
         """Answer a call of a recall tool: bounded, with its source, quoted as data."""
@@ -304,7 +308,7 @@ class Context:
         self._pin(handles, on=False)
 
     def _pin(self, handles: Sequence[str], *, on: bool) -> None:
-        ids = [self._session.find_item(handle) for handle in handles]
+        ids = [operations.find_item(self._session, handle) for handle in handles]
         self._note(ebb_record("pin", ids=ids, on=on, at=self._clock()))
 
     def child(self, name: str, **options: Any) -> Context:
@@ -346,11 +350,11 @@ class Context:
 
     def undo(self, batch: str = "") -> tuple[Edit, ...]:
         """Undo the newest batch of edits, or the one named. Return its edits; empty if there was none."""
-        return run(self._session.undo_batch(now=self._clock(), batch=batch), self._log)
+        return run(operations.undo_batch(self._session, now=self._clock(), batch=batch), self._log)
 
     def redo(self) -> tuple[Edit, ...]:
         """Redo the batch that was undone last. Return its edits; empty if there was none."""
-        return run(self._session.redo_batch(now=self._clock()), self._log)
+        return run(operations.redo_batch(self._session, now=self._clock()), self._log)
 
     def health(self) -> CacheHealth:
         """Return how the provider's cache served the last requests, and why it missed."""
@@ -361,20 +365,20 @@ class Context:
         return dict(self._session.log.state.counters)
 
     def _catch_up(self) -> None:
-        run(self._session.catch_up(), self._log)
+        run(operations.catch_up(self._session), self._log)
 
     def _note(self, record: Record) -> None:
-        run(self._session.append_record(record, now=self._clock()), self._log)
+        run(operations.append_record(self._session, record, now=self._clock()), self._log)
 
     def _manual(self, focus: str, summary: str, first: str, last: str) -> ManualCompaction:
         ids = [
-            self._session.find_item(handle) if handle and not handle.startswith("e1-") else handle
+            operations.find_item(self._session, handle) if handle and not handle.startswith("e1-") else handle
             for handle in (first, last)
         ]
         return ManualCompaction(focus=focus, summary=summary, first=ids[0], last=ids[1])
 
     def _compaction_steps(self, request: Body | None, manual: ManualCompaction, apply: bool) -> Steps[CompactionResult]:
-        return self._session.compact(request, now=self._clock(), manual=manual, apply=apply)
+        return operations.compact(self._session, request, now=self._clock(), manual=manual, apply=apply)
 
     def _compaction(
         self, result: CompactionResult, request: Body | None, manual: ManualCompaction, applied: bool
@@ -401,23 +405,39 @@ class Context:
     def _record_background_answers(self) -> Steps[None]:
         ahead, self._background_questions = self._background_questions, None
         assert ahead is not None, "asked only when it is done"
-        return self._session.record_background_answers(ahead.answers, now=self._clock())
+        return operations.record_background_answers(self._session, ahead.answers, now=self._clock())
 
     def _ready(self, prepared: Prepared) -> Ready:
         self._last = prepared
         if self._background and self._background_questions is None:
-            questions = self._session.background_questions()
+            questions = operations.background_questions(self._session)
             if questions:
                 self._session.compaction.is_asking = True
                 self._background_questions = BackgroundQuestions(self._answer_sources, questions)
         return Ready(prepared.body, prepared.report, self, prepared)
 
+    def _wire_for(self, response: Mapping[str, Any]) -> Wire:
+        """Return the wire of the requests so far; before any, the one that the response looks like."""
+        return self._session.reader.last_wire or detect_response(response)
+
     def _record(self, response: object, prepared: Prepared, *, reply: bool = True) -> None:
         plain = _plain_response(response)
-        wire = self._session.wire_for(plain)
+        wire = self._wire_for(plain)
         messages = wire.replies.as_messages(plain) if reply else []
-        steps = self._session.record_reply(messages, wire.replies.usage(plain), prepared, now=self._clock())
+        steps = operations.record_reply(self._session, messages, wire.replies.usage(plain), prepared, now=self._clock())
         run(steps, self._log)
+
+
+def _check_times(clock: Callable[[], float]) -> Callable[[], float]:
+    """Return a clock that refuses times that no log could hold. It may jump, back as well as ahead."""
+
+    def read() -> float:
+        now = clock()
+        if isinstance(now, bool) or not isinstance(now, int | float) or not 0 <= now < _YEAR_10000:
+            raise wrong_type("clock()", "seconds since 1970, as time.time() gives them", now)
+        return float(now)
+
+    return read
 
 
 def _window_rule(window: int | Callable[[str], int] | None, model: str) -> int | Callable[[str], int]:

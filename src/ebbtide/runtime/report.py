@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from ebbtide.accounting.savings import Savings, compute_savings
-from ebbtide.core.cache.breakpoints import BreakpointSlot
-from ebbtide.core.cache.prefix import common_prefix_length
-from ebbtide.core.errors import Blocked, Busy, WontFit
 from ebbtide.core.planner import Failure, Plan, PlanInput
-from ebbtide.core.tool_calls import unreadable_files
 from ebbtide.core.types import COMPACTION_PASSES, Composition, Edit, Item, Trigger
 from ebbtide.core.view import View
-from ebbtide.policy import Policy
-from ebbtide.runtime.outgoing import Outgoing
-from ebbtide.runtime.plan_input_builder import Decision
 from ebbtide.store import LogReader
 from ebbtide.wire.protocol import Repair
 
@@ -222,64 +215,7 @@ NOTE_OF_FAILURE = "the pass"
 """How a note begins that names a pass which broke."""
 
 
-def build_report(decision: Decision, view: View, edits: Sequence[Edit], outgoing: Outgoing, log: LogReader) -> Report:
-    """Report on a request that is sent as `view`, with these edits of its plan."""
-    plan, plan_input, budget = decision.plan, decision.plan_input, decision.plan_input.budget
-    if plan is not None and len(edits) == len(plan.edits):
-        tokens = plan.tokens_after
-    else:
-        tokens = plan_input.after_freeing(plan.before.tokens - view.tokens if plan else 0).tokens
-    # An edit ends the cached part where it begins.
-    unchanged = common_prefix_length(decision.outgoing.hashes, outgoing.hashes)
-    basis = ReportBasis(plan_input, view, tokens, decision.request.overhead, outgoing.columns.tokens, unchanged, log)
-    return Report(
-        tokens_before=plan_input.tokens,
-        tokens_after=tokens,
-        level=plan.level if plan else plan_input.level,
-        window=budget.window,
-        auto_at=budget.levels.auto,
-        edits=tuple(edits),
-        held=view.visible_edits,
-        behind=basis,
-        repairs=tuple([f"{repair.rule} {repair.path}: {repair.what}" for repair in outgoing.repairs]),
-        forgotten=unreadable_files(plan.before, view) if plan and edits else (),
-        notes=_notes(plan) if plan else (),
-    )
-
-
-def _notes(plan: Plan) -> tuple[str, ...]:
-    if not plan.deferred_reason and not plan.rejected and not plan.failures:
-        return ()
-    rejected = [f"{edit.by}: {reason}" for edit, reason in plan.rejected]
-    failed = [f"{NOTE_OF_FAILURE} {failure.name} was left out: {failure.reason}" for failure in plan.failures]
-    return (*([plan.deferred_reason] if plan.deferred_reason else []), *rejected, *failed)
-
-
-def add_notes(report: Report, notes: Sequence[str], breakpoints: Sequence[BreakpointSlot]) -> Report:
-    marks = tuple(f"{slot.section}.{slot.index}.{slot.block}" for slot in breakpoints)
-    return replace(report, notes=(*report.notes, *notes), marks=marks)
-
-
-def raise_if_too_large(report: Report, decision: Decision, policy: Policy) -> None:
-    """Raise `Busy`, `WontFit` or `Blocked` if the request may not be sent."""
-    budget, tokens = decision.plan_input.budget, report.tokens_after
-    if not decision.has_lock:
-        if tokens > budget.window:
-            raise Busy(_busy_message(report), tokens=tokens, limit=budget.window)
-        return
-    is_planned = decision.plan is not None
-    # The policy `error` refuses where others act, which is before the window ends.
-    is_strict = is_planned and policy.overflow == "error" and report.level in ("hard", "blocking")
-    limit = budget.levels.hard if is_strict else budget.window
-    if is_strict or tokens > limit:
-        raise WontFit(too_large_message(report, limit), tokens=tokens, limit=limit, made_of=report.made_of)
-    if is_planned and policy.blocks and budget.levels.is_reached(tokens, "blocking"):
-        limit = budget.levels.blocking
-        message = f"context limit reached: {tokens:,} of {limit:,} tokens. Compact, or start a new session."
-        raise Blocked(message, tokens=tokens, limit=limit, made_of=report.made_of)
-
-
-def _busy_message(report: Report) -> str:
+def busy_message(report: Report) -> str:
     return (
         f"{report.tokens_after:,} tokens do not fit the window of {report.window:,}, and nothing could be taken out: "
         "the session's log could not be locked. Another process is at work on it, or the disk refuses: try again. "

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ebbtide.compaction.coordinator import compaction_input_to_record
 from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length, rewrite_cost
 from ebbtide.core.planner import Plan, PlanInput
-from ebbtide.core.stub import digest
-from ebbtide.core.types import Edit, Item, SentRequest, Usage
+from ebbtide.core.stub import BlobNames, digest
+from ebbtide.core.types import FIVE_MINUTES, Edit, Item, SentRequest
 from ebbtide.effects import (
     LOCK_WAIT,
     AppendRecords,
@@ -23,8 +22,8 @@ from ebbtide.effects import (
     WriteCheckpoint,
 )
 from ebbtide.policy import Policy
+from ebbtide.runtime.decision import Decision
 from ebbtide.runtime.outgoing import Outgoing
-from ebbtide.runtime.plan_input_builder import Decision, OverflowWindow
 from ebbtide.runtime.report import Prepared
 from ebbtide.state.binding_records import OldLog
 from ebbtide.state.session_state import (
@@ -37,7 +36,6 @@ from ebbtide.state.session_state import (
 )
 from ebbtide.state.snapshot import restore_snapshot, take_snapshot
 from ebbtide.store import Log, Position, ReadResult, Record, message_record
-from ebbtide.wire.overflow import Overflow
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.reader import Reader, Request
 
@@ -58,6 +56,7 @@ class SessionLog:
 
     log: Log
     project: str = ""
+    saves_content: bool = True
     state: SessionState = field(default_factory=SessionState)
     transcript: Transcript = field(init=False)
     checkpoints: CheckpointSchedule = field(init=False)
@@ -70,6 +69,16 @@ class SessionLog:
     def __post_init__(self) -> None:
         self.blob_folder = self.log.blob_path("x")[:-2]
         self._start_over()
+
+    def blob_names(self) -> BlobNames | None:
+        """Return the names for content to save; None if none is saved."""
+        return BlobNames(directory=self.blob_folder, taken=self.state.taken) if self.saves_content else None
+
+    @property
+    def transcript_path(self) -> str:
+        """The file in which a model can read the whole conversation, or ''."""
+        folder = self.blob_folder if self.saves_content else ""
+        return f"{folder.removesuffix('/tool-results')}.jsonl" if folder.endswith("/tool-results") else ""
 
     def _start_over(self) -> None:
         self.state, self.position, self.unsaved = SessionState(), None, []
@@ -278,8 +287,16 @@ def _key(parent: object, ids: Sequence[object]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
+RECORDED_COMPACTION = (
+    *("asks", "live", "focus", "instructions", "summary", "first", "last", "after", "stalled", "waiting"),
+    *("way", "transcript", "tool"),
+)
+"""Fields of `CompactionInput` that a plan record has. Answers and sub-agents are records of their own."""
+
+
 def plan_input_to_record(plan_input: PlanInput) -> Record:
     """All that a plan went by besides the view, so that it can be made again."""
+    compaction = plan_input.compaction
     return {
         "tokens": plan_input.tokens,
         "scale": plan_input.scale,
@@ -294,7 +311,8 @@ def plan_input_to_record(plan_input: PlanInput) -> Record:
         "prices": [plan_input.prices.read, plan_input.prices.write],
         "directory": plan_input.blob_names.directory if plan_input.blob_names else None,
         "bound": plan_input.thinking_bound_to_prefix,
-        "folding": compaction_input_to_record(plan_input.compaction),
+        "folding": {name: getattr(compaction, name) for name in RECORDED_COMPACTION}
+        | {"instructions": list(compaction.instructions)},
         "now": plan_input.now,
         "overhead": plan_input.budget.overhead,
         "max_output": plan_input.budget.max_output,
@@ -335,29 +353,13 @@ def branch_fields(state: SessionState, path: PrefixHashes, request: Request) -> 
     return {"base": base, "add": list(path[base:]), "wire": request.wire.name, "model": request.model}
 
 
-def usage_record(usage: Usage, prepared: Prepared, now: float) -> Record:
-    bill = {"cache_read": usage.cache_read, "cache_write": usage.cache_write, "output": usage.output}
-    request = {"turn": prepared.turn, "model": prepared.model, "estimated": prepared.estimated, "at": now}
-    return ebb_record("usage", **request, input=usage.input, **bill)
-
-
-def limit_record(overflow: Overflow, prepared: Prepared, window: OverflowWindow, now: float) -> Record:
-    """Return a refusal for size as it is logged. A window that is not plausible is only noted as `claimed`."""
-    tokens = {"used": overflow.used or 0, "estimated": prepared.estimated}
-    tokens["window" if window.is_plausible else "claimed"] = window.window
-    return ebb_record("limit", model=prepared.model, at=now, **tokens)
-
-
-def build_request_record(
-    log: SessionLog,
-    decision: Decision,
-    outgoing: Outgoing,
-    breakpoints: tuple[Sequence[int], float],
-    prepared: Prepared,
-) -> RequestRecord:
-    """Return a sent request as it is logged. `breakpoints` are the messages that carry one, and the cache's TTL."""
+def build_request_record(log: SessionLog, decision: Decision, outgoing: Outgoing, prepared: Prepared) -> RequestRecord:
+    """Return a sent request as it is logged, with the messages that carry breakpoints, ours and the client's."""
     request, plan_input = decision.request, decision.plan_input
-    messages, ttl = breakpoints
+    messages: Sequence[int] = ()
+    ttl = FIVE_MINUTES
+    if outgoing.breakpoints or outgoing.client_breakpoints_in(outgoing.message_count):
+        messages, ttl = request.wire.cache.present(outgoing.marked_body, outgoing.edit_ends)
     sent = SentRequest(
         plan_input.now,
         request.model,

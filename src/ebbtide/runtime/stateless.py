@@ -74,7 +74,7 @@ def fit(
 def _fit_once(request: Body, window: int, policy: Policy, model: str, wire: Wire | None) -> Ready:
     log = PrivateLog("fit", now=0.0)
     settings = SessionSettings(
-        policy=policy, window=window, model=model, saves_content=False, wire=wire, size_rule=upper_bound
+        policy=replace(policy, gauge=upper_bound), window=window, model=model, saves_content=False, wire=wire
     )
     prepared = run(prepare_and_commit(open_session(settings, log), request, now=0.0), log)
     return Ready(prepared.body, prepared.report)

@@ -29,7 +29,7 @@ class Recall:
     def __post_init__(self) -> None:
         for name, value, allowed in (("by", self.by, RecallBy), ("scope", self.scope, RecallScope)):
             if value is not None and value not in get_args(allowed):
-                raise _wrong_type(name, f"one of {', '.join(map(repr, get_args(allowed)))}", value)
+                raise wrong_type(name, f"one of {', '.join(map(repr, get_args(allowed)))}", value)
 
 
 _MOVED = {
@@ -39,14 +39,12 @@ _MOVED = {
     "scope": "recall=ebbtide.Recall(scope=...)",
 }
 """Arguments of `Context` until 0.1, and what replaces them."""
-_YEAR_10000 = 253_402_300_800
-"""Where dates of four digits end."""
 
 
 def check_tokens(name: str, value: object) -> int:
     """A whole number of tokens above zero; `2e5` is one."""
     if not _is_number(value) or value < 1 or value != int(value):
-        raise _wrong_type(name, "a number of tokens, as in 200_000", value)
+        raise wrong_type(name, "a number of tokens, as in 200_000", value)
     return int(value)
 
 
@@ -54,21 +52,6 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return (
         isinstance(value, int | float) and not isinstance(value, bool) and (isinstance(value, int) or isfinite(value))
     )
-
-
-def check_clock(clock: Callable[[], object]) -> Callable[[], float]:
-    """The same clock, looked at: what no log could hold is refused before anything is done with it.
-
-    It may jump, back as well as ahead. It may not stand where there is no date.
-    """
-
-    def read() -> float:
-        now = clock()
-        if not _is_number(now) or not 0 <= now < _YEAR_10000:
-            raise _wrong_type("clock()", "seconds since 1970, as time.time() gives them", now)
-        return float(now)
-
-    return read
 
 
 def refuse_unknown(names: Iterable[str]) -> None:
@@ -91,10 +74,10 @@ def check_settings(**given: object) -> None:
     for name, value in given.items():
         description, holds = _EXPECTED[name]
         if not holds(value):
-            raise _wrong_type(name, description, value)
+            raise wrong_type(name, description, value)
 
 
-def _wrong_type(name: str, description: str, value: object) -> BadConfig:
+def wrong_type(name: str, description: str, value: object) -> BadConfig:
     # Show only the type of a long value or of an unknown object.
     plain = isinstance(value, str | int | float | None) and len(repr(value)) <= 40
     shown_value = f"{value!r} ({type(value).__name__})" if plain and value is not None else type(value).__name__
