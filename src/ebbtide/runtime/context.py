@@ -33,8 +33,19 @@ from ebbtide.recall.handles import Scope
 from ebbtide.recall.inject import RecallExchange, build_insertion, find_anchor, insert_record
 from ebbtide.recall.search import Hit, Page, RecallSearch, ScopedRecall
 from ebbtide.recall.tools import answer_call
-from ebbtide.runtime import operations
 from ebbtide.runtime.driver import arun, run
+from ebbtide.runtime.operations import (
+    append_record,
+    background_questions,
+    catch_up,
+    compact,
+    find_item,
+    record_background_answers,
+    record_reply,
+    redo_batch,
+    retry_after_overflow,
+    undo_batch,
+)
 from ebbtide.runtime.report import Listener, Prepared, Report
 from ebbtide.runtime.session import SessionSettings, open_session, prepare_and_commit
 from ebbtide.runtime.validation import Recall, RecallBy, check_settings, check_tokens, refuse_unknown, wrong_type
@@ -241,7 +252,7 @@ class Context:
         if prepared.retried:
             message = f"the provider refused {prepared.report.tokens_after:,} tokens after folding: {error}"
             raise WontFit(message, tokens=prepared.report.tokens_after, limit=overflow.limit or 0) from error
-        return operations.retry_after_overflow(self._session, overflow, prepared, now=self._clock())
+        return retry_after_overflow(self._session, overflow, prepared, now=self._clock())
 
     def reset_window(self, model: str = "") -> None:
         """Forget the window that this model's provider named in refusals, or those of all models."""
@@ -308,7 +319,7 @@ class Context:
         self._pin(handles, on=False)
 
     def _pin(self, handles: Sequence[str], *, on: bool) -> None:
-        ids = [operations.find_item(self._session, handle) for handle in handles]
+        ids = [find_item(self._session, handle) for handle in handles]
         self._note(ebb_record("pin", ids=ids, on=on, at=self._clock()))
 
     def child(self, name: str, **options: Any) -> Context:
@@ -350,11 +361,11 @@ class Context:
 
     def undo(self, batch: str = "") -> tuple[Edit, ...]:
         """Undo the newest batch of edits, or the one named. Return its edits; empty if there was none."""
-        return run(operations.undo_batch(self._session, now=self._clock(), batch=batch), self._log)
+        return run(undo_batch(self._session, now=self._clock(), batch=batch), self._log)
 
     def redo(self) -> tuple[Edit, ...]:
         """Redo the batch that was undone last. Return its edits; empty if there was none."""
-        return run(operations.redo_batch(self._session, now=self._clock()), self._log)
+        return run(redo_batch(self._session, now=self._clock()), self._log)
 
     def health(self) -> CacheHealth:
         """Return how the provider's cache served the last requests, and why it missed."""
@@ -365,20 +376,20 @@ class Context:
         return dict(self._session.log.state.counters)
 
     def _catch_up(self) -> None:
-        run(operations.catch_up(self._session), self._log)
+        run(catch_up(self._session), self._log)
 
     def _note(self, record: Record) -> None:
-        run(operations.append_record(self._session, record, now=self._clock()), self._log)
+        run(append_record(self._session, record, now=self._clock()), self._log)
 
     def _manual(self, focus: str, summary: str, first: str, last: str) -> ManualCompaction:
         ids = [
-            operations.find_item(self._session, handle) if handle and not handle.startswith("e1-") else handle
+            find_item(self._session, handle) if handle and not handle.startswith("e1-") else handle
             for handle in (first, last)
         ]
         return ManualCompaction(focus=focus, summary=summary, first=ids[0], last=ids[1])
 
     def _compaction_steps(self, request: Body | None, manual: ManualCompaction, apply: bool) -> Steps[CompactionResult]:
-        return operations.compact(self._session, request, now=self._clock(), manual=manual, apply=apply)
+        return compact(self._session, request, now=self._clock(), manual=manual, apply=apply)
 
     def _compaction(
         self, result: CompactionResult, request: Body | None, manual: ManualCompaction, applied: bool
@@ -405,12 +416,12 @@ class Context:
     def _record_background_answers(self) -> Steps[None]:
         ahead, self._background_questions = self._background_questions, None
         assert ahead is not None, "asked only when it is done"
-        return operations.record_background_answers(self._session, ahead.answers, now=self._clock())
+        return record_background_answers(self._session, ahead.answers, now=self._clock())
 
     def _ready(self, prepared: Prepared) -> Ready:
         self._last = prepared
         if self._background and self._background_questions is None:
-            questions = operations.background_questions(self._session)
+            questions = background_questions(self._session)
             if questions:
                 self._session.compaction.is_asking = True
                 self._background_questions = BackgroundQuestions(self._answer_sources, questions)
@@ -424,7 +435,7 @@ class Context:
         plain = _plain_response(response)
         wire = self._wire_for(plain)
         messages = wire.replies.as_messages(plain) if reply else []
-        steps = operations.record_reply(self._session, messages, wire.replies.usage(plain), prepared, now=self._clock())
+        steps = record_reply(self._session, messages, wire.replies.usage(plain), prepared, now=self._clock())
         run(steps, self._log)
 
 
