@@ -397,7 +397,8 @@ def test_the_proxys_table_is_the_users_alone_and_checked(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("told", "wrong"), [("prot = 1", "proxy.prot: unknown"), ("port = 70000", "proxy.port"), ("recall = 3", "not one of path, tool, off")]
+    ("told", "wrong"),
+    [("prot = 1", "proxy.prot: unknown"), ("port = 70000", "proxy.port"), ("recall = 3", "not one of path, tool, off")],
 )
 def test_an_invalid_setting_in_the_proxys_table_is_refused(tmp_path, told, wrong):
     user = tmp_path / "config.toml"
