@@ -12,7 +12,6 @@ import json
 import re
 import threading
 from contextlib import suppress
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -188,25 +187,23 @@ class ResponseCopy:
 
 def _join_text_events(raw: bytes) -> bytes:
     """Join neighbouring events that differ only in their text into one: most of a stream, and slow to parse singly."""
-    match = _TEXT_EVENT.search(raw)
-    if match is not None and _FILLER.search(match[2]):
-        raw = _FILLER.sub(b"}\n\n", raw)
-        match = _TEXT_EVENT.search(raw)
-    if match is None:
-        return raw
-    before, after = match[1], match[2].removesuffix(b"\n\n")
     joined = list[bytes]()
-    for is_text, events in groupby(
-        raw.split(b"\n\n"), lambda event: event.startswith(before) and event.endswith(after)
-    ):
-        if not is_text:
-            joined += events
+    while match := _TEXT_EVENT.search(raw):
+        if _FILLER.search(match[2]):
+            raw = _FILLER.sub(b"}\n\n", raw)
             continue
-        text = b"".join(event[len(before) : -len(after)] for event in events)
-        if not _STRING.fullmatch(text):
-            return raw  # one of them has more fields than the first
-        joined.append(before + text + after)
-    return b"\n\n".join(joined)
+        before, after = match[1], match[2]
+        run = raw[match.start() : raw.rfind(after + before) + len(after)]
+        line, text_start = before.count(b"\n"), len(before) - 1 - before.rfind(b"\n")
+        lines = run[:-1].split(b"\n")[line :: line + 2]
+        texts = [line[text_start : 2 - len(after)] for line in lines]
+        text = b"".join(texts)
+        is_uniform = run == before + (after + before).join(texts) + after
+        if not is_uniform or not _STRING.fullmatch(text):
+            break  # a single one, or one has more fields than the first
+        joined += [raw[: match.start()], before, text, after]
+        raw = raw[match.start() + len(run) :]
+    return b"".join([*joined, raw])
 
 
 def _parse_plain_events(raw: bytes) -> list[dict[str, Any]] | None:

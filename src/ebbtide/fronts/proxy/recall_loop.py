@@ -89,7 +89,7 @@ class RecallLoop:
 
     async def _run_stream(self, answer: OpenAnswer, stack: AsyncExitStack) -> web.StreamResponse:
         response = upstream_client.copy_response(answer.response, *_REWRITTEN)
-        await response.prepare(self._request)
+        await response.start(self._request, has_body=False)
         while True:
             try:
                 observed = await self._relay(answer, response)
@@ -148,7 +148,7 @@ class RecallLoop:
                 return await upstream_client.relay(self._request, answer.response, answer.first_chunks)
 
     async def _start(self, response: upstream_client.RelayedResponse, body: bytes) -> None:
-        await response.prepare(self._request)
+        await response.start(self._request, has_body=bool(body))
         await _write_nonempty(response, body)
 
     # --- between two answers -------------------------------------------------------------------------------------

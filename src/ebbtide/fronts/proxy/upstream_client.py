@@ -98,10 +98,18 @@ def send(
 class RelayedResponse(web.StreamResponse):
     """An upstream's answer that is sent on to the client."""
 
+    _send_headers_immediately = False
+    """What aiohttp's own responses set to have headers and first chunk sent in one packet."""
     upstream_headers: frozenset[str] = frozenset()
     """Names of the headers that the upstream sent."""
     is_broken_off: bool = False
     """Whether the upstream ended it too early."""
+
+    async def start(self, request: web.BaseRequest, *, has_body: bool) -> None:
+        """Prepare the headers. Send them now, unless there is something to send them with."""
+        writer = await self.prepare(request)
+        if writer is not None and not has_body:
+            writer.send_headers()
 
 
 async def relay(
@@ -114,18 +122,18 @@ async def relay(
 
     A slow client slows the upstream. If the upstream breaks off, so do we: the client must not take a part for a whole.
     """
-    response = copy_response(answer)
-    await response.prepare(request)
-    for chunk in first_chunks:
-        on_chunk(chunk)
-        await response.write(chunk)
+    response, content, chunk = copy_response(answer), answer.content, b"".join(first_chunks)
+    await response.start(request, has_body=bool(chunk))
     try:
-        async for chunk in answer.content.iter_any():
-            on_chunk(chunk)
-            await response.write(chunk)
+        while not content.at_eof():
+            if chunk:
+                on_chunk(chunk)
+                await response.write(chunk)
+            chunk = await content.readany()
     except aiohttp.ClientError:
         return break_off(request, response)
-    await response.write_eof()
+    on_chunk(chunk)
+    await response.write_eof(chunk)
     return response
 
 

@@ -283,18 +283,36 @@ class StoreRoot:
     @contextmanager
     def create_folder(self, *parts: str, sync: bool) -> Iterator[Folder]:
         """Open a directory and create what is missing, mode 0700. `sync` makes the new entries durable."""
-        self._create_root()
-        fd = self.fs.open(self.path, FOLDER)
+        fd, must_sync = self._open_root(), sync and self.durable
         try:
             for part in parts:
-                with suppress(FileExistsError):
-                    self.fs.mkdir(part, at=fd)
-                if sync and self.durable:
-                    self.fs.sync_folder(fd)
-                fd = self._enter(fd, part)
+                fd = self._create_and_sync(fd, part) if must_sync else self._enter_or_create(fd, part)
             yield Folder(self.fs, fd, self.durable)
         finally:
             self.fs.close_unwritten(fd)
+
+    def _open_root(self) -> int:
+        try:
+            return self.fs.open(self.path, FOLDER)
+        except FileNotFoundError:
+            self._create_root()
+            return self.fs.open(self.path, FOLDER)
+
+    def _enter_or_create(self, fd: int, part: str) -> int:
+        try:
+            return self._enter(fd, part)  # nearly always: every commit comes by
+        except FileNotFoundError:
+            self._create(fd, part)
+            return self._enter(fd, part)
+
+    def _create_and_sync(self, fd: int, part: str) -> int:
+        self._create(fd, part)
+        self.fs.sync_folder(fd)
+        return self._enter(fd, part)
+
+    def _create(self, fd: int, part: str) -> None:
+        with suppress(FileExistsError):
+            self.fs.mkdir(part, at=fd)
 
     def _enter(self, fd: int, part: str) -> int:
         inner = self.fs.open(part, FOLDER | os.O_NOFOLLOW, at=fd)
