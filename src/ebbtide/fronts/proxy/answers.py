@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.types import Usage
 from ebbtide.fronts.proxy.encoding import Decompressor, decompress, is_identity
 from ebbtide.wire import WIRES
 from ebbtide.wire.overflow import find_overflow
@@ -130,6 +131,7 @@ class ObservedResponse(NamedTuple):
     """Empty if nothing could be read."""
     is_complete: bool
     """If not, only the usage can be trusted."""
+    usage: Usage | None = None
 
 
 _UNREADABLE = ObservedResponse({}, False)
@@ -138,7 +140,8 @@ _UNREADABLE = ObservedResponse({}, False)
 class ResponseCopy:
     def __init__(self, wire: str, content_type: str, encoding: str) -> None:
         self._events = EventReader() if "event-stream" in content_type.lower() else None
-        self._assembler = WIRES[wire].replies.stream_assembler()
+        self._replies = WIRES[wire].replies
+        self._assembler = self._replies.stream_assembler()
         self._decompressor = Decompressor(encoding, _MAX_STREAM_BYTES if self._events else _MAX_BODY_BYTES)
         self._is_plain = True
         self._chunks: list[bytes] = []
@@ -159,7 +162,8 @@ class ResponseCopy:
             if self._observed is None:
                 try:
                     self._parse_chunks()
-                    self._observed = self._finish_stream(self._events) if self._events else self._finish_body()
+                    observed = self._finish_stream(self._events) if self._events else self._finish_body()
+                    self._observed = observed._replace(usage=self._replies.usage(observed.response))
                 except Exception:  # noqa: BLE001 - a provider may send anything
                     self._observed = _UNREADABLE
             return self._observed
@@ -187,11 +191,10 @@ class ResponseCopy:
 
 def _join_text_events(raw: bytes) -> bytes:
     """Join neighbouring events that differ only in their text into one: most of a stream, and slow to parse singly."""
-    joined = list[bytes]()
+    joined, match = list[bytes](), _TEXT_EVENT.search(raw)
+    if match is not None and _FILLER.search(match[2]):
+        raw = _FILLER.sub(b"}\n\n", raw)
     while match := _TEXT_EVENT.search(raw):
-        if _FILLER.search(match[2]):
-            raw = _FILLER.sub(b"}\n\n", raw)
-            continue
         before, after = match[1], match[2]
         run = raw[match.start() : raw.rfind(after + before) + len(after)]
         line, text_start = before.count(b"\n"), len(before) - 1 - before.rfind(b"\n")

@@ -286,15 +286,14 @@ class GuardedEngine:
     # --- records and counts --------------------------------------------------------------------------------------
 
     async def _record(self, outgoing: OutgoingRequest, read: Callable[[], ObservedResponse]) -> None:
-        session, usage_of = outgoing.session, WIRES[outgoing.incoming.wire].replies.usage
-        ready = None if self.options.shadow else outgoing.ready
+        session, ready = outgoing.session, None if self.options.shadow else outgoing.ready
 
         def read_and_record() -> ObservedResponse:
             # In one thread: a change of threads takes as long as either.
             observed = read()
             if ready is not None and observed.is_complete:
                 ready.record(observed.response)
-            elif ready is not None and usage_of(observed.response) is not None:
+            elif ready is not None and observed.usage is not None:
                 ready.record_usage(observed.response)
             return observed
 
@@ -306,11 +305,10 @@ class GuardedEngine:
         except Exception as error:  # noqa: BLE001 - the client has its answer; the next request carries it too
             self._report_failure(session, "record", error)
             observed = await self.threads.run_unlocked(None, read)
-        usage = usage_of(observed.response) if observed.response else None
-        self._meters.export(outgoing.record(200, usage))
-        if usage is not None:
+        self._meters.export(outgoing.record(200, observed.usage))
+        if observed.usage is not None:
             for tally in self._tallies(session):
-                tally.count_usage(usage)
+                tally.count_usage(observed.usage)
 
     async def _attempt(self, session: ProxySession, attempt: str, work: Awaitable[T]) -> T | None:
         """Return None if the work fails. The failure is reported, and the request goes on without it."""

@@ -7,6 +7,7 @@ path belongs to an upstream.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import signal
@@ -50,6 +51,9 @@ _BACKLOG = 1024
 """Connections that may wait to be accepted: hundreds of agents may start at once."""
 _LARGE_BODY = 256 << 10
 """Bytes. Larger JSON is parsed in a thread, so that other streams need not wait for it."""
+
+_COLLECT_EVERY = 10_000
+"""New objects: by Python's default there is a collection for nearly every request, and few requests leave cycles."""
 
 
 class Arrival(NamedTuple):
@@ -355,6 +359,8 @@ async def serve(options: Options) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     _announce(proxy, runner.addresses[0])
+    gc.freeze()  # what is loaded now stays
+    gc.set_threshold(_COLLECT_EVERY, 20, 50)
     await stop.wait()
     proxy.meters.log.line("stopping", in_flight=proxy.meters.in_flight)
     await runner.cleanup()

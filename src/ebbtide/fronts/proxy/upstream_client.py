@@ -6,8 +6,9 @@ no cookie kept, nothing decompressed, nothing retried.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 import aiohttp
@@ -36,7 +37,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MAX_HEADER_BYTES = 64 << 10
 """Some gateways' tokens have 10,000 bytes."""
 
-RawHeaders = Iterable[tuple[bytes, bytes]]
+RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
 def open_client() -> aiohttp.ClientSession:
@@ -68,7 +69,10 @@ def question_headers(raw: RawHeaders) -> CIMultiDict[str]:
 
 def _copy_headers(raw: RawHeaders, dropped: frozenset[str] = frozenset()) -> CIMultiDict[str]:
     """Copy headers in order and with their case, but for these and those of one connection."""
-    headers = [(_text(name), _text(value)) for name, value in raw]
+    all_bytes = b"".join(itertools.chain.from_iterable(raw))
+    is_plain = all_bytes.isascii() and not _CONTROL.search(all_bytes.decode())
+    read = bytes.decode if is_plain else _text
+    headers = [(read(name), read(value)) for name, value in raw]
     named = [value for name, value in headers if name.lower() == "connection"]
     dropped |= _HOP_BY_HOP | {name.strip().lower() for value in named for name in value.split(",")}
     return CIMultiDict((name, value) for name, value in headers if name.lower() not in dropped)

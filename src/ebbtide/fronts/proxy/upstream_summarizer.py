@@ -19,7 +19,6 @@ from ebbtide.fronts.proxy.answers import ObservedResponse, ProviderRefusal, Resp
 from ebbtide.fronts.proxy.meters import Meters
 from ebbtide.fronts.proxy.sessions import ProxySession, UpstreamRoute
 from ebbtide.fronts.proxy.upstream_client import question_headers
-from ebbtide.wire import WIRES
 
 _MAX_ERROR_BYTES = 2_000
 """The beginning of an error says whether it is about size."""
@@ -64,10 +63,9 @@ class UpstreamSummarizer:
             fields = {"session": session.identity.session, "model": request.get("model"), "outcome": outcome}
             self.meters.log.line("summary", **fields, ms=round(1000 * (time.perf_counter() - started), 1))
         # A summary is part of the bill that savings are compared with.
-        usage = WIRES[session.wire].replies.usage(answer.response)
-        if usage is not None:
-            session.tally.count_usage(usage)
-            self.meters.total.count_usage(usage)
+        if answer.usage is not None:
+            session.tally.count_usage(answer.usage)
+            self.meters.total.count_usage(answer.usage)
         return answer.response
 
     async def _post(self, session: ProxySession, route: UpstreamRoute, request: dict[str, object]) -> ObservedResponse:
