@@ -267,5 +267,6 @@ def summary(tape: ReplaySession, prompt: str, spoken: Sequence[str]) -> tuple[st
     name, key = tape.wire.name, tape.wire.list_key
     shown: Body = {key: [said(name, "assistant", text) for text in spoken]}
     told = canned_summary(shown, tape)
-    body: Body = {"model": tape.calls[0].model, key: [said(name, "user", prompt)]}
+    # With the client's system prompt and cache breakpoints, so that the call reads what the agent's calls have written.
+    body: Body = {**tape.calls[0].raw, key: [said(name, "user", prompt)]}
     return told, SideCall(body=body, output_tokens=tape.messages.estimator.text(told))

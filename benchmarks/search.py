@@ -3,30 +3,32 @@
 `python benchmarks/search.py --data DIR` tries settings on the half of the recordings whose sha256 in the manifest is
 even, at random with a seed, next to the current default. `--report` replays the default on the other half, in several
 windows and with both cache lifetimes. More availability costs more money, so the table is sorted by bill, and settings
-that another one beats on both are left out.
+that another one beats on both are left out. Files and scores are those of `replay_peers.py`; `--every 6` is a sample.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import random
+import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
-from ebbtide.formats import load
+from recordings import add_data_arguments, choose_files, shares
+
 from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import Policy
 from ebbtide.policy import default as ours
 from ebbtide.policy.adjust import pass_name
 from ebbtide.policy.default import offload_large, offload_paste, watermarks
-from ebbtide.replay.contenders import EngineContender, RawContender
-from ebbtide.replay.score import Score, Scorer, names_used_by_call
-from ebbtide.replay.session import ReplaySession, sessions_in
+from ebbtide.replay.contenders import EngineContender, MakeContender
+from ebbtide.replay.run import ReplayOptions, replay_file
+from ebbtide.replay.score import Score
 
 GRID: Mapping[str, tuple[float, ...]] = {
     "auto": (0.6, 0.7, 0.8, 0.9),
@@ -51,7 +53,7 @@ def policy(settings: Mapping[str, float]) -> Policy:
         low=min(settings["low"], settings["auto"]),
         soft=max(settings["low"], settings["auto"] * settings["soft"]),
         auto=settings["auto"],
-        tidy=int(settings["tidy"]),
+        max_low=int(settings["tidy"]),
     )
     cleared = partial(clear_results, telling=settings["telling"], telling_tokens=int(settings["most"]))
     folded = partial(
@@ -68,63 +70,45 @@ def policy(settings: Mapping[str, float]) -> Policy:
     )
 
 
-def sessions(data: Path, half: str, every: int) -> list[str]:
-    """Return files of one half with more than a handful of calls, largest first; only every `every`-th."""
-    with (data / "MANIFEST.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    odd = half == "report"
-    mine = [row for row in rows if int(row["sha256"], 16) % 2 == odd and int(row["api_calls"] or 0) >= 10]
-    mine.sort(key=lambda row: (-int(row["raw_bytes"]), row["file"]))
-    return [row["file"] for row in mine][::every]
+Trial = Mapping[str, float]
 
 
-@lru_cache(maxsize=64)
-def _tapes(path: Path) -> tuple[tuple[ReplaySession, tuple[frozenset[str], ...]], ...]:
-    return tuple((tape, tuple(names_used_by_call(tape))) for tape in sessions_in(load(path), path.name))
-
-
-def play(job: tuple[Path, list[Mapping[str, float] | None], int, float]) -> list[Score]:
-    """Run one file under all settings; None means that requests are never changed."""
-    path, trials, window, ttl = job
-    scores = [Score() for _ in trials]
-    for tape, used in _tapes(path):
-        for n, settings in enumerate(trials):
-            arm = RawContender(tape) if settings is None else EngineContender(tape, policy(settings), window)
-            scores[n] = scores[n].plus(Scorer(tape, arm, window, ttl, used, has_recall=False).run())
-    return scores
+def _replay(path: Path, trials: list[Trial], options: ReplayOptions, is_library: bool) -> dict[str, Score]:
+    """Replay one file under all settings, as `replay_peers.py` does."""
+    more: dict[str, MakeContender] = {
+        str(n): partial(
+            EngineContender, policy=policy(settings), window=options.window, is_library=is_library, can_recall=True
+        )
+        for n, settings in enumerate(trials)
+    }
+    result = replay_file(path, options, more)
+    if result.error:
+        print(f"left out: {path.name}: {result.error}", file=sys.stderr)
+    return result.scores
 
 
 def played(
-    data: Path, half: str, every: int, trials: list[Mapping[str, float]], window: int, ttl: float
+    given: argparse.Namespace, trials: list[Trial], window: int, ttl: float = 300.0
 ) -> Iterator[dict[str, float]]:
-    """Return the scores of each trial, relative to never changing a request."""
-    files = sessions(data, half, every)
-    sums = [Score() for _ in range(len(trials) + 1)]
-    with ProcessPoolExecutor() as pool:
-        jobs = [(data / file, [None, *trials], window, ttl) for file in files]
-        for scores in pool.map(play, jobs):
-            sums = [whole.plus(one) for whole, one in zip(sums, scores, strict=True)]
-    raw, *rest = sums
-    for score in rest:
-        yield {
-            "bill": round(score.bill / raw.bill, 4),
-            "available": round(score.available / max(1, score.used), 4),
-            "in_context": round(score.in_context / max(1, score.used), 4),
-            "mean_tokens": score.tokens // score.calls,
-            "peak_tokens": score.peak,
-            "over": score.over,
-            "breaks": score.breaks,
-            "invalid": score.invalid,
-            "calls": score.calls,
-            "uses": score.used,
-        }
+    """Return the figures of each trial, relative to never changing a request."""
+    options = ReplayOptions(policies=("raw",), window=window, ttl=ttl, has_recall=given.recall)
+    files = list(choose_files(given.data, given.half, given.every).values())
+    play = partial(_replay, trials=trials, options=options, is_library=given.library)
+    sums: dict[str, Score] = {}
+    with ProcessPoolExecutor(given.jobs or None, mp_context=get_context("spawn")) as pool:
+        for scores in pool.map(play, files):
+            for name, score in scores.items():
+                sums[name] = sums.get(name, Score()).plus(score)
+    figures = shares(sums)
+    for n in range(len(trials)):
+        yield {**figures[str(n)], "calls": sums["raw"].calls, "uses": sums["raw"].used}
 
 
-def search(data: Path, trials: int, seed: int, every: int) -> list[dict[str, object]]:
-    chance = random.Random(seed)  # a seeded search, nothing secret
-    tried: list[Mapping[str, float]] = [CHOSEN]
-    tried += [{name: chance.choice(values) for name, values in GRID.items()} for _ in range(trials)]
-    found = list(played(data, "search", every, tried, 200_000, 300.0))
+def search(given: argparse.Namespace) -> list[dict[str, object]]:
+    chance = random.Random(given.seed)  # a seeded search, nothing secret
+    tried: list[Trial] = [CHOSEN]
+    tried += [{name: chance.choice(values) for name, values in GRID.items()} for _ in range(given.trials)]
+    found = list(played(given, tried, 200_000))
     rows = [{"settings": settings, **score} for settings, score in zip(tried, found, strict=True)]
     return sorted(rows, key=lambda row: float(str(row["bill"])))
 
@@ -138,34 +122,36 @@ def unbeaten(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     return kept
 
 
-def report(data: Path) -> dict[str, object]:
-    told: dict[str, object] = {}
+def report(given: argparse.Namespace) -> dict[str, object]:
+    figures: dict[str, object] = {}
     for window in WINDOWS:
         for name, ttl in (("5m", 300.0), ("1h", 3600.0)):
-            (told[f"{window} {name}"],) = played(data, "report", 1, [CHOSEN], window, ttl)
-            print(f"{window:>9,} {name}  {told[f'{window} {name}']}", flush=True)
-    return told
+            (figures[f"{window} {name}"],) = played(given, [CHOSEN], window, ttl)
+            print(f"{window:>9,} {name}  {figures[f'{window} {name}']}", flush=True)
+    return figures
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
+    add_data_arguments(parser, "search")
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--every", type=int, default=3, help="replay only every Nth session, for speed")
-    parser.add_argument("--report", action="store_true", help="measure the default on the half that is not searched")
+    parser.add_argument("--library", action="store_true", help="for a program that sets no cache breakpoints itself")
+    parser.add_argument("--recall", action="store_true", help="also charge a query for each missing name; slower")
+    parser.add_argument("--report", action="store_true", help="measure the default in all windows on the report half")
     parser.add_argument("--json", type=Path)
-    args = parser.parse_args()
-    if args.report:
-        result: object = report(args.data)
+    given = parser.parse_args()
+    if given.report:
+        given.half = "report"
+        result: object = report(given)
     else:
-        rows = search(args.data, args.trials, args.seed, args.every)
+        rows = search(given)
         result = rows
         for row in unbeaten(rows):
             mine = " <- the default" if row["settings"] is CHOSEN else ""
             print(f"{row['bill']:.3f}  {row['available']:.3f}  {row['in_context']:.3f}  {row['settings']}{mine}")
-    if args.json:
-        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if given.json:
+        given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

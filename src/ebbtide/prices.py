@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ebbtide.core.errors import BadConfig
-from ebbtide.core.types import FIVE_MINUTES, Usage
+from ebbtide.core.types import FIVE_MINUTES, HOUR, Usage
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
@@ -41,12 +41,16 @@ class Rates:
     read: float
     write: float
     output: float
+    write_1h: float = 0.0
+    """For tokens that are kept for an hour; 0 if that costs what `write` does."""
     basis: str
     """The row used, and why, if it is not the model asked for."""
 
     def prompt_cost(self, usage: Usage) -> float:
         """Dollars for the input alone."""
-        return (usage.cache_read * self.read + usage.cache_write * self.write + usage.input * self.input) / 1e6
+        hour = usage.cache_write_1h if self.write_1h else 0
+        written = (usage.cache_write - hour) * self.write + hour * self.write_1h
+        return (usage.cache_read * self.read + written + usage.input * self.input) / 1e6
 
     def cost(self, usage: Usage) -> float:
         """Dollars for input and output."""
@@ -74,6 +78,7 @@ def find_rates(model: str, *, ttl: float = FIVE_MINUTES, prompt: int = 0) -> Rat
         read=whole if read is None else read,
         write=_write_price(price, whole, ttl, prompt, claude="claude" in row.id),
         output=output or 0.0,
+        write_1h=_write_price(price, whole, HOUR, prompt, claude="claude" in row.id),
         basis=f"{provider.id} {row.id}{note}",
     )
 

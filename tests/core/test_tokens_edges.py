@@ -82,6 +82,15 @@ def test_no_chunk_is_lost_between_threads():
             id="anthropic",
         ),
         pytest.param(
+            {
+                "cache_creation_input_tokens": 7,
+                "cache_creation": {"ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens": 5},
+            }
+            | {"input_tokens": 3, "output_tokens": 5},
+            Usage(input=3, cache_write=7, output=5, cache_write_1h=5),
+            id="anthropic, two lifetimes",
+        ),
+        pytest.param(
             {"input_tokens": 3, "cache_read_input_tokens": None, "output_tokens": 5},
             Usage(input=3, output=5),
             id="nulls",

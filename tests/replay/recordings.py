@@ -1,7 +1,8 @@
 """Sessions and contenders made by hand, so small that the right answer is obvious."""
 
 from ebbtide.core.tokens.estimator import DEFAULT
-from ebbtide.replay.contenders import ContenderRequest, SideCall
+from ebbtide.core.types import FIVE_MINUTES
+from ebbtide.replay.contenders import ContenderRequest, RawContender, SideCall
 from ebbtide.replay.message_index import MessageIndex
 from ebbtide.replay.score import Scorer, names_used_by_call
 from ebbtide.replay.session import ReplayCall, ReplaySession
@@ -29,17 +30,20 @@ def result(n, text, **more):
     return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{n}", "content": text, **more}]}
 
 
-def replay_session(*histories, overhead=2_000, pause=10.0):
-    """Each history is one request's messages and, last, what the agent answered."""
+def replay_session(*histories, overhead=2_000, pause=10.0, ttl=FIVE_MINUTES):
+    """Each history is one request's messages and, last, what the agent answered.
+
+    The client marks its system prompt and the end of each request.
+    """
     takes = tuple(
         ReplayCall(
-            raw=body(history[:-1]),
-            recorded=body(history[:-1]),
+            raw=body(history[:-1], ttl),
+            unmarked=body(history[:-1], None),
+            recorded=body(history[:-1], ttl),
             response={"content": history[-1]["content"]},
             at=pause * n,
             model=MODEL,
             usage=None,
-            cache_ttl=None,
             is_compacted=False,
         )
         for n, history in enumerate(histories)
@@ -51,13 +55,15 @@ def replay_session(*histories, overhead=2_000, pause=10.0):
     )
 
 
-def growing_session(*messages):
+def growing_session(*messages, **terms):
     """A session that only grows: one call for each answer in it."""
-    return replay_session(*(list(messages[:n]) for n in range(2, len(messages) + 1, 2)))
+    return replay_session(*(list(messages[:n]) for n in range(2, len(messages) + 1, 2)), **terms)
 
 
-def body(messages):
-    return {"model": MODEL, "max_tokens": 1_000, "messages": list(messages)}
+def body(messages, ttl=FIVE_MINUTES):
+    marks = {} if ttl is None else WIRE.cache.client_fields(MODEL, ttl)
+    system = [{"type": "text", "text": "rules", **marks}]
+    return {"model": MODEL, "max_tokens": 1_000, "system": system, "messages": list(messages), **marks}
 
 
 def conversation(first, last, between=12):
@@ -88,6 +94,16 @@ class ChangingContender:
     def recall(self, query):
         self.queries.append((len(self.known), query))
         return self._found(query)
+
+
+class SendingContender(RawContender):
+    """A contender that sends one of the recorded call's requests."""
+
+    def __init__(self, field):
+        self._field = field
+
+    def send(self, call):
+        return ContenderRequest(body=getattr(call, self._field))
 
 
 def first_becomes(text):

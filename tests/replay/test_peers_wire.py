@@ -96,12 +96,12 @@ def take(messages):
     body = {"messages": messages}
     return ReplayCall(
         raw=body,
+        unmarked=body,
         recorded=body,
         response=None,
         at=0.0,
         model="m",
         usage=None,
-        cache_ttl=None,
         is_compacted=False,
     )
 

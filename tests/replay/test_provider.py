@@ -4,24 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core.types import Usage
+from ebbtide.core.types import FIVE_MINUTES, HOUR, Usage
 from ebbtide.replay.provider import Prefix, Provider
 
 CLAUDE, GPT = "claude-sonnet-4-5", "gpt-5"  # both keep nothing below 1,024 tokens
 
 
-def prefix(*messages, system=2_000, marks=(), blocks=1):
-    """Messages as (name, tokens), behind a system prompt."""
-    chain, tokens, places = [hash((0, system))], [system], [1]
+def prefix(*messages, system=2_000, marks=None):
+    """Messages of one block as (name, tokens), behind a system prompt. Clients mark the system prompt and the end."""
+    chain, tokens = [hash((0, system))], [system]
     for name, amount in messages:
         chain.append(hash((chain[-1], hash(name) if isinstance(name, str) else name)))
         tokens.append(tokens[-1] + amount)
-        places.append(places[-1] + blocks)
-    return Prefix(hashes=chain, tokens=tokens, blocks=places, breakpoints=marks)
+    chosen = {0: FIVE_MINUTES, len(messages): FIVE_MINUTES} if marks is None else marks
+    return Prefix(hashes=chain, tokens=tokens, breakpoints=sorted(chosen.items()))
 
 
-def bill(read=0, written=0, fresh=0):
-    return Usage(cache_read=read, cache_write=written, input=fresh)
+def bill(read=0, written=0, fresh=0, hour=0):
+    return Usage(cache_read=read, cache_write=written, input=fresh, cache_write_1h=hour)
 
 
 def test_the_first_request_is_written_and_the_next_reads_it():
@@ -44,7 +44,7 @@ def test_the_minimum_is_the_models():
 
 
 def test_after_the_ttl_all_is_written_again_and_at_the_end_of_it_too():
-    provider = Provider(model=CLAUDE, ttl=300.0)
+    provider = Provider(model=CLAUDE)
     provider.send(prefix((1, 500)), 0.0)
 
     assert provider.send(prefix((1, 500)), 299.0) == bill(read=2_500)
@@ -52,7 +52,7 @@ def test_after_the_ttl_all_is_written_again_and_at_the_end_of_it_too():
 
 
 def test_each_read_makes_it_last_longer():
-    provider = Provider(model=CLAUDE, ttl=300.0)
+    provider = Provider(model=CLAUDE)
     bills = [provider.send(prefix((1, 500)), at) for at in (0.0, 200.0, 400.0, 600.0)]
 
     assert bills == [bill(written=2_500), *[bill(read=2_500)] * 3]
@@ -65,14 +65,44 @@ def test_a_change_in_the_middle_keeps_the_system_prompt_cached_because_clients_m
     assert provider.send(prefix((1, 500), (9, 200), (3, 100)), 1.0) == bill(read=2_000, written=800)
 
 
+def test_only_what_is_marked_is_cached():
+    provider = Provider(model=CLAUDE)
+    bare = prefix((1, 500), marks={})
+
+    assert [provider.send(bare, at) for at in (0.0, 1.0)] == [bill(fresh=2_500)] * 2
+    assert provider.send(prefix((1, 500), marks={0: FIVE_MINUTES}), 2.0) == bill(written=2_000, fresh=500)
+
+
 def test_a_breakpoint_before_the_change_is_read_and_without_one_nothing_is():
     marked, unmarked = Provider(model=CLAUDE), Provider(model=CLAUDE)
-    marked.send(prefix((1, 500), (2, 300), marks=(1,)), 0.0)
+    marked.send(prefix((1, 500), (2, 300), marks={0: FIVE_MINUTES, 1: FIVE_MINUTES, 2: FIVE_MINUTES}), 0.0)
     unmarked.send(prefix((1, 500), (2, 300)), 0.0)
-    changed = prefix((1, 500), (9, 200), marks=(1,))
+    changed = prefix((1, 500), (9, 200), marks={0: FIVE_MINUTES, 1: FIVE_MINUTES, 2: FIVE_MINUTES})
 
     assert marked.send(changed, 1.0) == bill(read=2_500, written=200)
     assert unmarked.send(changed, 1.0) == bill(read=2_000, written=700)
+
+
+def test_mixed_lifetimes_are_written_at_two_prices_and_expire_apart():
+    """Read up to the longest cached prefix, an hour up to the last such mark, five minutes up to the last mark."""
+    provider = Provider(model=CLAUDE)
+    marks = {0: HOUR, 1: HOUR, 3: FIVE_MINUTES}
+    sent = prefix((1, 500), (2, 300), (3, 100), marks=marks)
+
+    assert provider.send(sent, 0.0) == bill(written=2_900, hour=2_500)
+    assert provider.send(sent, 200.0) == bill(read=2_900)
+    assert provider.send(sent, 600.0) == bill(read=2_500, written=400)
+    assert provider.send(sent, 600.0 + HOUR) == bill(written=2_900, hour=2_500)
+
+
+def test_an_hour_upgrades_nothing_that_is_cached_for_five_minutes():
+    provider = Provider(model=CLAUDE)
+    provider.send(prefix((1, 500)), 0.0)
+
+    assert provider.send(prefix((1, 500), (2, 300), marks={1: HOUR, 2: HOUR}), 1.0) == bill(
+        read=2_500, written=300, hour=300
+    )
+    assert provider.send(prefix((1, 500), (2, 300), marks={1: HOUR, 2: HOUR}), 302.0).cache_read == 0
 
 
 @pytest.mark.parametrize(("more", "read"), [(20, 2_500), (21, 2_000)])
@@ -83,16 +113,6 @@ def test_a_provider_looks_back_at_most_twenty_blocks_from_a_breakpoint(more, rea
     usage = provider.send(prefix((1, 500), *[(10 + n, 10) for n in range(more)]), 1.0)
 
     assert usage == bill(read=read, written=2_500 + 10 * more - read)
-
-
-def test_of_more_than_four_breakpoints_the_first_and_the_newest_count():
-    provider = Provider(model=CLAUDE)
-    messages = [(n, 100) for n in range(6)]
-    provider.send(prefix(*messages, marks=(1, 2, 3)), 0.0)
-
-    # Marks at 2 and 3 were kept, at 1 none was.
-    assert provider.send(prefix(*messages[:1], (77, 100)), 1.0).cache_read == 2_000
-    assert provider.send(prefix(*messages[:2], (78, 100)), 2.0).cache_read == 2_200
 
 
 def test_openai_reads_in_steps_of_128_without_breakpoints_and_writes_for_free():
@@ -126,11 +146,12 @@ def test_read_written_and_fresh_are_together_the_prompt(requests, model):
     provider, now = Provider(model=model), 0.0
     for messages, marks, pause in requests:
         now += pause
-        sent = prefix(*messages, system=500, marks=sorted(mark for mark in marks if mark <= len(messages)))
+        chosen = {mark: (FIVE_MINUTES, HOUR)[mark % 2] for mark in marks if mark <= len(messages)}
+        sent = prefix(*messages, system=500, marks=chosen)
         usage = provider.send(sent, now)
 
         assert usage.prompt == sent.tokens[-1]
-        assert min(usage.cache_read, usage.cache_write, usage.input) >= 0
+        assert min(usage.cache_read, usage.cache_write - usage.cache_write_1h, usage.cache_write_1h, usage.input) >= 0
 
 
 @given(
@@ -139,7 +160,7 @@ def test_read_written_and_fresh_are_together_the_prompt(requests, model):
     st.floats(0.0, 299.0),
 )
 def test_a_request_that_extends_the_last_within_the_ttl_reads_all_of_it(messages, more, pause):
-    provider = Provider(model=CLAUDE, ttl=300.0)
+    provider = Provider(model=CLAUDE)
     first = prefix(*messages)
     provider.send(first, 0.0)
 

@@ -14,6 +14,7 @@ from ebbtide.replay.score import MIN_AGE, names_used_by_call
 from replay.recordings import (
     MODEL,
     ChangingContender,
+    SendingContender,
     assistant,
     conversation,
     first_becomes,
@@ -135,6 +136,29 @@ def test_a_file_counts_while_the_last_request_names_it_in_full_or_by_two_parts()
     assert [(one.changed_named, one.read_named) for one in found.values()] == [(1, 0), (1, 1), (0, 0)]
 
 
+def test_a_name_after_an_escape_is_the_name_without_it():
+    """A log line quoted as JSON: the letter of the escape is no part of the name."""
+    quoted = conversation(NEEDED, r"grep 'reads\nharbour_gauge' and C:\temp\harbour_gauge")
+
+    assert names_used_by_call(quoted)[-1] == {"harbour_gauge"}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_visible"),
+    [
+        ("/home/me/app/src/gauge/reads.py", True),
+        ("app/src/gauge/reads.pyc", False),
+        ("app/mysrc/gauge/reads.py", False),
+        ("my-src-gauge-reads.py", False),
+    ],
+)
+def test_a_name_that_is_part_of_a_longer_visible_path_is_available(text, is_visible):
+    work = conversation("see src/gauge/reads.py", "edit src/gauge/reads.py")
+    result = score(work, ChangingContender(first_becomes(text)))
+
+    assert (result.used, result.available) == (1, is_visible)
+
+
 # --- getting it back --------------------------------------------------------------------------------------------------
 
 
@@ -200,6 +224,35 @@ def test_the_bill_is_the_providers_sum_over_all_calls():
     assert result.uncached == pytest.approx(sum(tokens) * PRICE.input / 1e6)
     assert result.tokens == sum(tokens)
     assert result.peak == tokens[-1]
+
+
+def test_a_request_is_billed_by_the_breakpoints_that_it_carries():
+    work = conversation(NEEDED, "done", between=3)
+    marked, bare = (score(work, SendingContender(field)) for field in ("raw", "unmarked"))
+
+    assert bare.read == bare.written == 0
+    assert bare.bill == pytest.approx(bare.uncached)
+    assert marked.bill < bare.bill
+
+
+def test_a_long_request_costs_what_the_table_says_of_long_ones():
+    work = growing_session(user("word " * 250_000), assistant("ok"))
+    tokens = work.messages.tokens(work.calls[0].raw["messages"][0]) + 2_000
+    long = find_rates(MODEL, prompt=tokens)
+
+    assert long.write > PRICE.write
+    result = score(work, RawContender(work))
+    assert result.bill == pytest.approx(tokens * long.write / 1e6)
+    assert result.surcharge == pytest.approx(tokens * (long.write - PRICE.write) / 1e6)
+
+
+def test_each_missing_name_costs_what_recorded_agents_read_again():
+    lost, kept = (
+        score(conversation(NEEDED, "see harbour_gauge"), ChangingContender(first_becomes(text)), recalls=False)
+        for text in ("[gone]", "harbour_gauge")
+    )
+
+    assert lost.repaired > kept.repaired == 0
 
 
 def test_questions_of_an_arm_to_a_model_are_billed_to_it_input_and_output():

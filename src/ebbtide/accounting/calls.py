@@ -405,4 +405,5 @@ def add_usage(first: Usage, second: Usage) -> Usage:
         cache_read=first.cache_read + second.cache_read,
         cache_write=first.cache_write + second.cache_write,
         output=first.output + second.output,
+        cache_write_1h=first.cache_write_1h + second.cache_write_1h,
     )

@@ -192,6 +192,8 @@ class Usage:
     cache_read: int = 0
     cache_write: int = 0
     output: int = 0
+    cache_write_1h: int = 0
+    """Those of `cache_write` that are kept for an hour, which costs more than five minutes."""
 
     @property
     def prompt(self) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
+from ebbtide.core.tokens.usage import written_for_an_hour
 from ebbtide.core.types import Usage
 from ebbtide.formats.session_file import build_usage
 from ebbtide.formats.steps import Message
@@ -33,7 +35,10 @@ def has_only_results(content: Content) -> bool:
 
 def read_usage(usage: dict[str, Any]) -> tuple[Usage | None, str]:
     names = ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens", "output_tokens")
-    return build_usage(*(usage.get(name) for name in names))
+    billed, reason = build_usage(*(usage.get(name) for name in names))
+    if billed is None:
+        return None, reason
+    return replace(billed, cache_write_1h=min(billed.cache_write, written_for_an_hour(usage))), reason
 
 
 def user_content(content: Any) -> tuple[Content, str]:

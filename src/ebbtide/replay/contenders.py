@@ -88,6 +88,8 @@ class EngineContender:
     has_model: bool = False
     """Whether there is a model to ask for summaries. It returns the canned summary."""
     can_recall: bool = True
+    is_library: bool = False
+    """Whether our library sets the cache breakpoints, because the program that uses it sets none."""
     _now: float = 0.0
     _side_calls: list[SideCall] = field(default_factory=list)
     _does_not_fit: bool = False
@@ -101,16 +103,18 @@ class EngineContender:
             wire=self.session.wire.name,
             summarizer=self._summarize if self.has_model else None,
             clock=lambda: self._now,
+            marks=self.is_library,
         )
 
     def send(self, call: ReplayCall) -> ContenderRequest:
         self._now = call.at
         self._side_calls.clear()
         self._does_not_fit = False
+        request = call.unmarked if self.is_library else call.raw
         try:
-            body = self._context.prepare(call.raw).body
+            body = self._context.prepare(request).body
         except WontFit:
-            self._does_not_fit, body = True, call.raw
+            self._does_not_fit, body = True, request
         return ContenderRequest(body=body, side_calls=tuple(self._side_calls), does_not_fit=self._does_not_fit)
 
     def record_usage(self, call: ReplayCall, usage: Usage) -> None:

@@ -42,6 +42,7 @@ COST = (
     Measure("bill", "bill", "dollars", "low", lambda own, _: own.bill),
     Measure("against_raw", "of raw", "ratio", "low", lambda own, raw: _ratio(own.bill, raw.bill)),
     Measure("with_recall", "+ recall", "ratio", "low", lambda own, raw: _ratio(own.bill + own.recalled, raw.bill)),
+    Measure("with_repair", "+ repair", "ratio", "low", lambda own, raw: _ratio(own.bill + own.repaired, raw.bill)),
     Measure("without_cache", "no cache", "ratio", "low", lambda own, raw: _ratio(own.uncached, raw.uncached)),
     Measure("hit_rate", "hit rate", "share", "high", lambda own, _: _ratio(own.read, own.prompt)),
     Measure("breaks", "breaks", "count", "low", lambda own, _: own.breaks),

@@ -19,6 +19,8 @@ from ebbtide.wire.protocol import Wire
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
 """An identifier. Long words of prose match too: the measure errs on the side of asking for more."""
+_ESCAPE = re.compile(r"\\+(?:[nrtbf\"']|u[0-9a-fA-F]{4})")
+"""An escape of JSON or of a program's text: the letter of `\\n` is no part of the name after it."""
 
 
 class MessageFacts(NamedTuple):
@@ -27,7 +29,10 @@ class MessageFacts(NamedTuple):
     key: bytes
     """Hash of its bytes without cache breakpoints."""
     estimate: int
-    blocks: int
+    blocks: tuple[int, ...]
+    """The estimate of each block."""
+    lifetimes: tuple[float, ...]
+    """For how many seconds each block asks to be cached; 0 for one without a breakpoint."""
     names: frozenset[str]
     lines: Mapping[str, frozenset[str]]
     """Lines that contain names, with these names."""
@@ -63,12 +68,15 @@ class MessageIndex:
         blocks = self.wire.messages.split(message, self.wire.list_key)
         lines: dict[str, frozenset[str]] = {}
         for line in (line for block in blocks for text in block_texts(block) for line in text.split("\n")):
-            if names := IDENTIFIER.findall(line):
+            if names := find_names(line):
                 lines[line.strip()] = frozenset(names)
+        estimates = tuple(self._tokens(block) for block in blocks)
+        lifetimes = (*self.wire.cache.lifetimes(message), *[0.0] * len(blocks))
         return MessageFacts(
             key=_content_key(message),
-            estimate=sum(self._tokens(block) for block in blocks),
-            blocks=len(blocks),
+            estimate=sum(estimates),
+            blocks=estimates,
+            lifetimes=lifetimes[: len(blocks)],
             names=frozenset().union(*lines.values()),
             lines=lines,
             user_texts=tuple(block.text for block in blocks if is_user_text(block)),
@@ -79,6 +87,11 @@ class MessageIndex:
             return self.estimator.thinking(block.text, block.signature)
         media = sum(self.estimator.image(pixels) for pixels in block.pixels) + self.estimator.document(block.pages)
         return self.estimator.block(block.kind, block.text) + (media if block.media else 0)
+
+
+def find_names(line: str) -> list[str]:
+    """Return the identifiers in one line."""
+    return IDENTIFIER.findall(_ESCAPE.sub(" ", line) if "\\" in line else line)
 
 
 def block_texts(block: Block) -> Iterator[str]:

@@ -5,6 +5,7 @@ Messages that a request shares with the one before are not looked at again.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,39 +23,54 @@ class RequestTracker:
     messages: list[object] = field(default_factory=list)
     hashes: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
-    blocks: list[int] = field(default_factory=list)
+    lifetimes: list[float] = field(default_factory=list)
+    """For how many seconds each block asks to be cached."""
+    _ends: list[int] = field(default_factory=list)
+    """How many positions there are up to the end of each message."""
 
     def __post_init__(self) -> None:
-        self.hashes, self.tokens, self.blocks = [0], [self.index.overhead], [1]
+        self.hashes, self.tokens, self.lifetimes = [0], [self.index.overhead], [0.0]
 
     def update(self, messages: Sequence[object]) -> tuple[list[object], list[object], bool]:
         """Take the next request. Return the messages removed and added, and whether it begins with the last one."""
         unchanged = _common_prefix(self.messages, messages)
         removed, added = self.messages[unchanged:], list(messages[unchanged:])
-        last_hash = self.hashes[-1]
-        count = len(self.messages)
-        del self.hashes[unchanged + 1 :], self.tokens[unchanged + 1 :], self.blocks[unchanged + 1 :]
+        last, last_hash = len(self.hashes) - 1, self.hashes[-1]
+        end = self._ends[unchanged - 1] if unchanged else 1
+        del self.hashes[end:], self.tokens[end:], self.lifetimes[end:], self._ends[unchanged:]
         for message in added:
-            facts = self.index.facts(message)
-            # Hashes of numbers are the same in every process; those of bytes are not.
-            self.hashes.append(hash((self.hashes[-1], int.from_bytes(facts.key, "big"))))
-            self.tokens.append(self.tokens[-1] + self.index.tokens(message))
-            self.blocks.append(self.blocks[-1] + facts.blocks)
+            self._add(message)
         self.messages = list(messages)
-        extends = len(self.hashes) > count and self.hashes[count] == last_hash
+        extends = len(self.hashes) > last and self.hashes[last] == last_hash
         return removed, added, extends
+
+    def _add(self, message: object) -> None:
+        facts = self.index.facts(message)
+        # Hashes of numbers are the same in every process; those of bytes are not.
+        key = int.from_bytes(facts.key, "big")
+        start, tokens, estimated = self.tokens[-1], self.index.tokens(message), 0
+        for number, estimate in enumerate(facts.blocks, 1):
+            estimated += estimate
+            share = estimated / facts.estimate if facts.estimate else number / len(facts.blocks)
+            self.hashes.append(hash((self.hashes[-1], key, number)))
+            self.tokens.append(start + round(tokens * share))
+        self.lifetimes.extend(facts.lifetimes)
+        self._ends.append(len(self.hashes))
 
     def set_total(self, total: int) -> None:
         """Set the tokens of the whole request. What its messages do not explain is added to the system prompt."""
         difference = max(-self.tokens[0], total - self.tokens[-1])
         self.tokens = [tokens + difference for tokens in self.tokens]
 
-    def prefix(self, breakpoints: Sequence[int] = ()) -> Prefix:
-        return Prefix(hashes=self.hashes, tokens=self.tokens, blocks=self.blocks, breakpoints=breakpoints)
-
-    def breakpoints(self, wire: Wire) -> list[int]:
-        """Positions of messages with a cache breakpoint."""
-        return [n + 1 for n, message in enumerate(self.messages) if wire.messages.count_breakpoints(message)]
+    def prefix(self, body: Mapping[str, object]) -> Prefix:
+        """The request as the provider sees it. `body` is the one that was given to `update`."""
+        front, end = self.index.wire.cache.outer_lifetimes(body)
+        marks = {n: ttl for n, ttl in enumerate(self.lifetimes) if ttl}
+        if front:
+            marks[0] = front
+        if end:
+            marks[len(self.hashes) - 1] = end
+        return Prefix(hashes=self.hashes, tokens=self.tokens, breakpoints=sorted(marks.items()))
 
 
 @dataclass(slots=True)
@@ -84,6 +100,14 @@ class VisibleNames:
         for message in added:
             self._count(message, 1)
 
+    def has_name(self, name: str) -> bool:
+        """Whether the request has this name anywhere."""
+        return _is_visible(name, self.names)
+
+    def has_original(self, name: str) -> bool:
+        """Whether an original line has this name."""
+        return _is_visible(name, self.quoted)
+
     def _count(self, message: object, by: int) -> None:
         facts = self.index.facts(message)
         if by > 0:
@@ -100,6 +124,17 @@ class VisibleNames:
         if facts.key in self._original_keys:
             return facts.names
         return frozenset().union(*(names for line, names in facts.lines.items() if line in self._original_lines))
+
+
+def _is_visible(name: str, counts: Mapping[str, int]) -> bool:
+    """Whether a name is there itself, or as whole parts of a longer path."""
+    if counts.get(name, 0) > 0:
+        return True
+    paths = [path for path, count in counts.items() if count > 0 and name in path and "/" in path]
+    if not paths:
+        return False
+    whole = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    return any(whole.search(path) for path in paths)
 
 
 def request_messages(wire: Wire, body: Mapping[str, object]) -> list[object]:

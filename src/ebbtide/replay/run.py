@@ -96,7 +96,7 @@ def replay_file(
     simulated_usd = billed_usd = 0.0
     longest = 0
     models: dict[str, None] = {}
-    for session in sessions_in(recording, str(path), model=options.model):
+    for session in sessions_in(recording, str(path), model=options.model, ttl=options.ttl):
         models |= dict.fromkeys(call.model for call in session.calls)
         names_used = names_used_by_call(session) if factories else []
         simulated, billed = calibrate_session(session, options.ttl)

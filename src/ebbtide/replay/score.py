@@ -30,6 +30,10 @@ MIN_AGE = 10
 _QUERY_TOKENS = 40
 """Tokens that a model writes to search for a name: a tool call with one argument."""
 
+_REPAIR_CALLS, _REPAIR_TOKENS, _REPAIR_OUTPUT = 0.03, 200, 100
+"""What agents do more often after their own compactions, for each missing name (`benchmarks/repair.py`): calls that
+read or search again, tokens of the results, and about what a call writes."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Score:
@@ -40,11 +44,15 @@ class Score:
     """Input, with the contender's own model calls."""
     uncached: float = 0.0
     """The same requests without any cache."""
+    surcharge: float = 0.0
+    """The part of the bill that is due to prices for long requests."""
     asked: float = 0.0
     """The part of the bill for the contender's own model calls."""
     recalled: float = 0.0
     """The extra cost of recalling each name that was needed and missing."""
     recalls: int = 0
+    repaired: float = 0.0
+    """What the missing names would cost if the agent repaired them as recorded agents do."""
     read: int = 0
     written: int = 0
     fresh: int = 0
@@ -138,7 +146,7 @@ class Scorer:
     def run(self) -> Score:
         wire, index = self.session.wire, self.session.messages
         visible, tracker, raw_tracker = VisibleNames(index), RequestTracker(index), RequestTracker(index)
-        provider = Provider(model=self.session.calls[0].model, ttl=self.ttl)
+        provider = _new_provider(self.session, self.ttl)
         for n, call in enumerate(self.session.calls):
             size_before, raw_before = tracker.tokens[-1], raw_tracker.tokens[-1]
             visible.add_originals(raw_tracker.update(request_messages(wire, call.raw))[1])
@@ -157,17 +165,21 @@ class Scorer:
         return self.score
 
     def _bill(self, call: ReplayCall, request: ContenderRequest, provider: Provider, tracker: RequestTracker) -> Usage:
-        price, score = _known_rates(call.model, self.ttl), self.score
+        score = self.score
         for side_call in request.side_calls:
             side_tracker = RequestTracker(self.session.messages)
             side_tracker.update(request_messages(self.session.wire, side_call.body))
-            usage = provider.send(side_tracker.prefix(), call.at)
+            usage = provider.send(side_tracker.prefix(side_call.body), call.at)
+            price = _known_rates(call.model, usage.prompt)
             cost = price.prompt_cost(usage) + side_call.output_tokens * price.output / 1e6
+            score.surcharge += price.prompt_cost(usage) - _known_rates(call.model, 0).prompt_cost(usage)
             score.asked += cost
             score.bill += cost
-        usage = provider.send(tracker.prefix(tracker.breakpoints(self.session.wire)), call.at)
+        usage = provider.send(tracker.prefix(request.body), call.at)
+        price = _known_rates(call.model, usage.prompt)
         score.calls += 1
         score.bill += price.prompt_cost(usage)
+        score.surcharge += price.prompt_cost(usage) - _known_rates(call.model, 0).prompt_cost(usage)
         score.uncached += tracker.tokens[-1] * price.input / 1e6
         score.read += usage.cache_read
         score.written += usage.cache_write
@@ -193,10 +205,14 @@ class Scorer:
 
     def _score_names(self, call: ReplayCall, visible: VisibleNames, tracker: RequestTracker, n: int) -> None:
         score, wanted = self.score, self.names_used[n]
-        missing = sorted(name for name in wanted if visible.names[name] <= 0)
+        missing = sorted(name for name in wanted if not visible.has_name(name))
         score.used += len(wanted)
         score.available += len(wanted) - len(missing)
-        score.in_context += sum(1 for name in wanted if visible.quoted[name] > 0)
+        score.in_context += sum(1 for name in wanted if visible.has_original(name))
+        if missing:
+            price = _known_rates(call.model, tracker.tokens[-1])
+            reread = _REPAIR_CALLS * (tracker.tokens[-1] * price.read + _REPAIR_OUTPUT * price.output)
+            score.repaired += len(missing) * (reread + _REPAIR_TOKENS * price.write) / 1e6
         if missing and self.has_recall:
             self._score_recall(call, missing, tracker)
 
@@ -206,7 +222,7 @@ class Scorer:
         texts = [text for text in answers.values() if text is not None]
         if not texts:
             return
-        score, price = self.score, _known_rates(call.model, self.ttl)
+        score, price = self.score, _known_rates(call.model, tracker.tokens[-1])
         score.recoverable += sum(1 for name, text in answers.items() if text is not None and name in text)
         score.recalls += 1
         query_tokens = _QUERY_TOKENS * len(texts)
@@ -231,26 +247,34 @@ class Scorer:
 def calibrate_session(session: ReplaySession, ttl: float) -> tuple[float, float]:
     """The recorded requests as we bill them and as they were billed: dollars at equal prices, for calls with a bill.
 
-    Prefixes last as long as the client asked for; `ttl` if that was not recorded. What a client sends again after a
+    Writes count at one price, whatever their lifetime: the check is how many tokens are read and written.
+
+    Prefixes last as long as the client asked for; `ttl` where requests cannot ask. What a client sends again after a
     compaction (files, notes) is not in its log: there, as at the start, the bill gives the size of the request.
     """
-    tracker, provider = RequestTracker(session.messages), Provider(model=session.calls[0].model, ttl=ttl)
+    tracker, provider = RequestTracker(session.messages), _new_provider(session, ttl)
     simulated = billed = 0.0
     for n, call in enumerate(session.calls):
         tracker.update(request_messages(session.wire, call.recorded))
         if call.usage is not None and (call.is_compacted or not n):
             tracker.set_total(call.usage.prompt)
-        # A call that only reads from the cache does not say how long the prefix lasts.
-        provider.ttl = call.cache_ttl or provider.ttl
-        usage = provider.send(tracker.prefix(), call.at)
+        usage = provider.send(tracker.prefix(call.recorded), call.at)
         if call.usage is not None:
-            price = _known_rates(call.model, ttl)
-            simulated += price.prompt_cost(usage)
-            billed += price.prompt_cost(call.usage)
+            simulated += _cost_at_one_price(call.model, usage)
+            billed += _cost_at_one_price(call.model, call.usage)
     return simulated, billed
 
 
-def _known_rates(model: str, ttl: float) -> Rates:
-    rates = find_rates(model, ttl=ttl) or find_rates("claude-sonnet-4-5", ttl=ttl)
+def _new_provider(session: ReplaySession, ttl: float) -> Provider:
+    return Provider(model=session.calls[0].model, ttl=ttl, is_explicit=session.wire.cache.is_explicit)
+
+
+def _cost_at_one_price(model: str, usage: Usage) -> float:
+    return _known_rates(model, usage.prompt).prompt_cost(replace(usage, cache_write_1h=0))
+
+
+def _known_rates(model: str, prompt: int) -> Rates:
+    """The prices of a request with so many tokens. Some models cost more from a certain length on."""
+    rates = find_rates(model, prompt=prompt) or find_rates("claude-sonnet-4-5", prompt=prompt)
     assert rates is not None, "the table knows a Claude"
     return rates

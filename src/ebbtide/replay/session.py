@@ -39,7 +39,9 @@ class ReplayCall:
     """One recorded model call."""
 
     raw: Body
-    """The request with nothing removed."""
+    """The request with nothing removed, and with the client's cache breakpoints."""
+    unmarked: Body
+    """The same without breakpoints, as a program sends it that leaves them to us."""
     recorded: Body
     """The request that the client sent."""
     response: Mapping[str, object] | None
@@ -47,8 +49,6 @@ class ReplayCall:
     model: str
     usage: Usage | None
     """What the provider billed for the recorded request."""
-    cache_ttl: float | None
-    """Seconds that the client asked the provider to keep its prefix, if the bill says so."""
     is_compacted: bool
 
 
@@ -64,8 +64,14 @@ class ReplaySession:
     touched_files: TouchedFiles = field(default_factory=TouchedFiles)
 
 
-def sessions_in(recording: Recording, name: str, *, model: str = "") -> Iterator[ReplaySession]:
-    """Yield the conversations of a recording that have a call. `model` overrides the recorded one."""
+def sessions_in(
+    recording: Recording, name: str, *, model: str = "", ttl: float = FIVE_MINUTES
+) -> Iterator[ReplaySession]:
+    """Yield the conversations of a recording that have a call.
+
+    `model` overrides the recorded one. `ttl` is the lifetime of the client's breakpoints in requests that were not
+    compacted; the recorded ones have their own.
+    """
     wire = WIRES[recording.wire]
     compacted = {(call.episode, call.row): call for call in recording.requests()}
     episodes: dict[str, list[RecordedCall]] = {}
@@ -74,29 +80,32 @@ def sessions_in(recording: Recording, name: str, *, model: str = "") -> Iterator
     for episode, calls in episodes.items():
         pairs = [(call, compacted.get((call.episode, call.row), call)) for call in calls]
         title = f"{name}#{episode}" if episode else name
-        yield _build_session(title, recording.format, wire, pairs, model)
+        yield _build_session(title, recording.format, wire, pairs, model, ttl)
 
 
 def _build_session(
-    name: str, format: str, wire: Wire, pairs: Sequence[tuple[RecordedCall, RecordedCall]], model: str
+    name: str, format: str, wire: Wire, pairs: Sequence[tuple[RecordedCall, RecordedCall]], model: str, ttl: float
 ) -> ReplaySession:
     recorded = [call for _, call in pairs]
     messages = _measure_messages(wire, recorded)
     filler = _make_filler(messages.overhead)
     calls: list[ReplayCall] = []
-    call_model = wire.typical_model
+    call_model, recorded_ttl = wire.typical_model, FIVE_MINUTES
     for (raw_call, client_call), at in zip(pairs, _times(recorded), strict=True):
         # Claude Code names its own messages `<synthetic>`: no such model was called.
         call_model = model or (raw_call.model if not raw_call.model.startswith("<") else "") or call_model
+        # A call that only reads from the cache does not say how long the prefix lasts.
+        recorded_ttl = _recorded_ttl(client_call.response) or recorded_ttl
+        marks, recorded_marks = (wire.cache.client_fields(call_model, seconds) for seconds in (ttl, recorded_ttl))
         calls.append(
             ReplayCall(
-                raw=_complete_request(raw_call.request, wire, call_model, filler),
-                recorded=_complete_request(client_call.request, wire, call_model, filler),
+                raw=_complete_request(raw_call.request, wire, call_model, filler, marks),
+                unmarked=_complete_request(raw_call.request, wire, call_model, filler, {}),
+                recorded=_complete_request(client_call.request, wire, call_model, filler, recorded_marks),
                 response=raw_call.response,
                 at=at,
                 model=call_model,
                 usage=client_call.usage,
-                cache_ttl=_recorded_ttl(client_call.response),
                 is_compacted=client_call.compacted,
             )
         )
@@ -164,11 +173,12 @@ def _make_filler(tokens: int) -> str:
     return _FILLER * round(tokens / tokens_per_sentence)
 
 
-def _complete_request(request: Mapping[str, object], wire: Wire, model: str, filler: str) -> Body:
-    """Add the model, filler for the system prompt, and clients' cache breakpoints: there, and at the end."""
-    mark = wire.cache.client_fields(model)
-    system = wire.turns.system_fields([{**text_block(filler), **mark}]) if filler else {}
-    return {**request, "model": model, **system, **mark}
+def _complete_request(
+    request: Mapping[str, object], wire: Wire, model: str, filler: str, marks: Mapping[str, object]
+) -> Body:
+    """Add the model, filler for the system prompt, and cache breakpoints there and at the end."""
+    system = wire.turns.system_fields([{**text_block(filler), **marks}]) if filler else {}
+    return {**request, "model": model, **system, **marks}
 
 
 def _times(calls: Sequence[RecordedCall]) -> Iterator[float]:

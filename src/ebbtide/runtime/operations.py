@@ -33,6 +33,8 @@ def record_reply(
     records = transcript.records_for_reply(session.reader, reply, prepared.turn, prepared.items, now)
     if usage is not None and prepared.turn:
         bill = {"cache_read": usage.cache_read, "cache_write": usage.cache_write, "output": usage.output}
+        if usage.cache_write_1h:
+            bill["cache_write_1h"] = usage.cache_write_1h
         request = {"turn": prepared.turn, "model": prepared.model, "estimated": prepared.estimated, "at": now}
         records.append(ebb_record("usage", **request, input=usage.input, **bill))
     yield from session.append(records, now, has_lock)

@@ -472,6 +472,7 @@ def usage_from_record(record: Mapping[str, object]) -> Usage:
         cache_read=max(0, int_in(record, "cache_read")),
         cache_write=max(0, int_in(record, "cache_write")),
         output=max(0, int_in(record, "output")),
+        cache_write_1h=max(0, int_in(record, "cache_write_1h")),
     )
 
 

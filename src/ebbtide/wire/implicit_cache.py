@@ -20,8 +20,14 @@ class _ImplicitCache:
     def add(self, body: Any, *_: Any) -> Any:
         return body
 
-    def client_fields(self, _model: str) -> dict[str, Any]:
+    def client_fields(self, _model: str, _ttl: float) -> dict[str, Any]:
         return {}
+
+    def lifetimes(self, _message: Any) -> tuple[float, ...]:
+        return ()
+
+    def outer_lifetimes(self, _body: Any) -> tuple[float, float]:
+        return 0.0, 0.0
 
 
 IMPLICIT_CACHE = _ImplicitCache()

@@ -95,8 +95,14 @@ class CacheBreakpoints(Protocol):
     def add(self, body: Json, slots: Sequence[BreakpointSlot]) -> Json:
         """Return a copy of the body with breakpoints at `slots`."""
 
-    def client_fields(self, model: str) -> Json:
+    def client_fields(self, model: str, ttl: float) -> Json:
         """Return the fields with which clients mark the system prompt and the request; {} if they mark nothing."""
+
+    def lifetimes(self, message: Any) -> Sequence[float]:
+        """Return for how many seconds each block of a message asks to be cached; 0 for one without a breakpoint."""
+
+    def outer_lifetimes(self, body: Json) -> tuple[float, float]:
+        """Return the same for what comes before the messages, and for a breakpoint set at the end of the request."""
 
 
 class StreamAssembler(Protocol):

@@ -77,6 +77,7 @@ def diagnose_cache(sent: Sequence[SentRequest], *, found: Sequence[CacheBreak] =
         cache_read=sum(usage.cache_read for usage in used),
         cache_write=sum(usage.cache_write for usage in used),
         output=sum(usage.output for usage in used),
+        cache_write_1h=sum(usage.cache_write_1h for usage in used),
     )
     breaks = (*found, *_breaks(billed, looked))
     return CacheHealth(

@@ -29,12 +29,19 @@ def usage_from(obj: object) -> Usage | None:
         return _inclusive(data.get("input_tokens"), details.get("cached_tokens"), data.get("output_tokens"))
     if "cached_input_tokens" in data:  # Codex's own record of it
         return _inclusive(data.get("input_tokens"), data.get("cached_input_tokens"), data.get("output_tokens"))
+    written = _whole(data.get("cache_creation_input_tokens"))
     return Usage(
         input=_whole(data.get("input_tokens")),
         cache_read=_whole(data.get("cache_read_input_tokens")),
-        cache_write=_whole(data.get("cache_creation_input_tokens")),
+        cache_write=written,
         output=_whole(data.get("output_tokens")),
+        cache_write_1h=min(written, written_for_an_hour(data)),
     )
+
+
+def written_for_an_hour(usage: Mapping[str, object]) -> int:
+    """Return how many tokens a usage of Anthropic says were written to be kept for an hour."""
+    return _whole((_mapping(usage.get("cache_creation")) or {}).get("ephemeral_1h_input_tokens"))
 
 
 def _inclusive(prompt: object, cached: object, output: object) -> Usage:

@@ -33,8 +33,9 @@ TOTAL = "TOTAL"
 """The `file` of the last rows of CSV."""
 _NOTES = {
     "What it costs": (
-        "of raw: share of the bill without Ebbtide. + recall: with a search for each missing name.\n"
-        "no cache: the same without a prompt cache. breaks: requests that do not begin with the whole previous one"
+        "of raw: share of the bill without Ebbtide. + recall: with a search for each missing name. + repair: with\n"
+        "what recorded agents read again. no cache: without a prompt cache. breaks: requests that do not begin with\n"
+        "the whole previous one"
     ),
     "Window": "over: calls above the window. shrunk: requests smaller than the last. freed: tokens, each time",
     "What is kept": (

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.policy import PRESETS
-from ebbtide.replay.policies import NAMES
+from ebbtide.replay.policies import LIBRARY, NAMES
 
 ABOUT: Mapping[str, str] = {
     "raw": "nothing is ever removed; the others are measured against it",
     "recorded": "what the client sent when the session was recorded, with its own compactions",
     "default": "Ebbtide's default, without a model",
+    "default+library": "the same for a program that sets no cache breakpoints: the default sets them",
     "claude-code": "Claude Code 2.1.19: clears old results, then one summary, at fixed distances from the window's end",
     "opencode": "OpenCode: prunes results behind the newest 40,000 tokens, then one summary",
     "mini-claude": "mini-claude: tiers by the last bill, then one summary at 85 %",
@@ -25,7 +26,7 @@ ABOUT: Mapping[str, str] = {
     "lean": "Hermes: at half the window replaces all but 25,000 tokens by an index that can be searched",
 }
 
-USUAL = ("raw", "recorded", *PRESETS)
+USUAL = tuple(name for name in NAMES if name in {"raw", "recorded", "default+library", *PRESETS})
 _WITH_MODEL = "+model"
 
 
@@ -42,10 +43,9 @@ def parse_policies(text: str) -> tuple[str, ...]:
 
 
 def _is_known(name: str) -> bool:
-    """`NAME+model` runs any policy with a model."""
-    return name in NAMES or (
-        name.endswith(_WITH_MODEL) and name.removesuffix(_WITH_MODEL) in set(NAMES) - {"raw", "recorded"}
-    )
+    """`NAME+model` runs any policy with a model, and `NAME+library` for a program that sets no cache breakpoints."""
+    bare = name.removesuffix(LIBRARY)
+    return name in NAMES or bare.removesuffix(_WITH_MODEL) in set(NAMES) - {"raw", "recorded"}
 
 
 def list_policies() -> str:

@@ -53,8 +53,7 @@ def present(body: Mapping[str, Any], edit_ends: Sequence[int] = ()) -> tuple[tup
 def add(body: Mapping[str, Any], slots: Sequence[BreakpointSlot]) -> Mapping[str, Any]:
     out = dict(body)
     for slot in slots:
-        ttl: dict[str, str] = {"ttl": "1h"} if slot.ttl >= HOUR else {}
-        control = {"cache_control": {"type": "ephemeral", **ttl}}
+        control = _breakpoint(slot.ttl)
         section = list(out[slot.section])
         if slot.section == "messages":
             content = list(section[slot.index]["content"])
@@ -66,8 +65,18 @@ def add(body: Mapping[str, Any], slots: Sequence[BreakpointSlot]) -> Mapping[str
     return out
 
 
-def client_fields(model: str) -> Mapping[str, Any]:
-    return {"cache_control": {"type": "ephemeral"}} if "claude" in model else {}
+def client_fields(model: str, ttl: float) -> Mapping[str, Any]:
+    return _breakpoint(ttl) if "claude" in model else {}
+
+
+def lifetimes(message: Any) -> list[float]:
+    content = message.get("content")
+    return [_block_lifetime(block) for block in content] if isinstance(content, list) else [0.0]
+
+
+def outer_lifetimes(body: Mapping[str, Any]) -> tuple[float, float]:
+    front = [_block_lifetime(block) for part in (body.get("tools"), body.get("system")) for block in _as_list(part)]
+    return max(front, default=0.0), _block_lifetime(body)
 
 
 def _near_end(messages: Sequence[Any], edit_ends: Sequence[int]) -> Iterator[int]:
@@ -82,6 +91,20 @@ def _mark_automatic(slots: list[BreakpointSlot], control: Any) -> None:
     last = next((n for n in reversed(range(len(slots))) if slots[n].eligible), None)
     if last is not None and slots[last].section == "messages":
         slots[last] = replace(slots[last], has_breakpoint=True, ttl=_lifetime(control))
+
+
+def _breakpoint(ttl: float) -> dict[str, Any]:
+    lifetime: dict[str, str] = {"ttl": "1h"} if ttl >= HOUR else {}
+    return {"cache_control": {"type": "ephemeral", **lifetime}}
+
+
+def _block_lifetime(block: Any) -> float:
+    control = as_mapping(block).get("cache_control")
+    return _lifetime(control) if control else 0.0
+
+
+def _as_list(part: Any) -> list[Any]:
+    return part if isinstance(part, list) else []
 
 
 def _controls(message: Any) -> list[Any]:

@@ -34,6 +34,10 @@ def from_recording(reply: Mapping[str, Any], usage: Usage | None) -> dict[str, A
         "cache_read_input_tokens": usage.cache_read,
         "cache_creation_input_tokens": usage.cache_write,
         "output_tokens": usage.output,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": usage.cache_write - usage.cache_write_1h,
+            "ephemeral_1h_input_tokens": usage.cache_write_1h,
+        },
     }
     return {**reply, "usage": counts}
 
