@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from ebbtide.core.errors import BadRequest
@@ -219,16 +220,8 @@ _SIDES: Mapping[str, str] = {"system": "system", "user": "user", "assistant": "a
 
 def group_by_message(entries: Sequence[Item]) -> Iterator[tuple[int, list[Item]]]:
     """Group entries by message and side, in order."""
-    group: list[Item] = []
-    message, side = 0, ""
-    for entry in entries:
-        if entry.message != message or _SIDES[entry.role] != side:
-            if group:
-                yield message, group
-            group, message, side = [], entry.message, _SIDES[entry.role]
-        group.append(entry)
-    if group:
-        yield message, group
+    for (message, _), group in groupby(entries, key=lambda entry: (entry.message, _SIDES[entry.role])):
+        yield message, list(group)
 
 
 def inserted_call_follows(before: Sequence[Item], after: Sequence[Item]) -> bool:

@@ -27,8 +27,8 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 TEMPORARY = ".new-"
 """Prefix of files that are being written. No session, project or blob has such a name."""
 _CHUNK = 1 << 20  # 1 MiB: large enough to be fast, small beside the records themselves
-_OFD_GETLK, _OFD_SETLK, _FLOCK = 36, 37, "hhqqi4x"
-"""Linux: `fcntl` commands, and `struct flock` on 64 bits."""
+_FLOCK = "hhqqi4x"
+"""`struct flock` on a 64-bit Linux."""
 
 
 class LockCalls:
@@ -44,14 +44,14 @@ class LockCalls:
 
     def share_byte(self, fd: int, offset: int) -> None:
         """Mark one byte. Other processes see the mark for as long as this descriptor is open."""
-        self._lock_byte(_OFD_SETLK, fd, fcntl.F_RDLCK, offset)
+        self._lock_byte(fcntl.F_OFD_SETLK, fd, fcntl.F_RDLCK, offset)
 
     def unshare_byte(self, fd: int, offset: int) -> None:
-        self._lock_byte(_OFD_SETLK, fd, fcntl.F_UNLCK, offset)
+        self._lock_byte(fcntl.F_OFD_SETLK, fd, fcntl.F_UNLCK, offset)
 
     def is_shared(self, fd: int, offset: int) -> bool:
         """Whether another descriptor has marked the byte."""
-        return self._lock_byte(_OFD_GETLK, fd, fcntl.F_WRLCK, offset) != fcntl.F_UNLCK
+        return self._lock_byte(fcntl.F_OFD_GETLK, fd, fcntl.F_WRLCK, offset) != fcntl.F_UNLCK
 
     def _lock_byte(self, command: int, fd: int, kind: int, offset: int) -> int:
         answer = fcntl.fcntl(fd, command, struct.pack(_FLOCK, kind, os.SEEK_SET, offset, 1, 0))

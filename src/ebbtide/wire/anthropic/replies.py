@@ -9,7 +9,7 @@ from typing import Any
 from ebbtide.core.types import Usage
 from ebbtide.wire.blocks import as_mapping, as_text, dumps
 from ebbtide.wire.protocol import AnswerParts, Json, ReadResponse, RecallBatch, RecallCall
-from ebbtide.wire.replies import MAX_REPLY, as_dicts, as_int, is_recall_call, read_usage, sum_output
+from ebbtide.wire.replies import MAX_REPLY, NumberedMerger, as_dicts, as_int, is_recall_call, read_usage, sum_output
 
 usage = read_usage
 
@@ -121,22 +121,17 @@ def _parse_input(text: str) -> Any:
         return {}
 
 
-class _ResponseMerger:
+class _ResponseMerger(NumberedMerger):
     def __init__(self) -> None:
-        self.is_hiding = False
-        self._responses = 0
-        """Responses before the current one."""
-        self._hidden, self._visible = set[int](), dict[int, int]()
-        """Block numbers of the current response: those that are hidden, and the number the client sees."""
-        self._offset = self._earlier_output = self._output = 0
+        super().__init__()
+        self._earlier_output = self._output = 0
         self._input: Json = {}
         self._has_client_calls = False
 
     def start_next(self) -> None:
-        self._responses, self.is_hiding, self._has_client_calls = self._responses + 1, False, False
-        self._offset += len(self._visible)
+        super().start_next()
         self._earlier_output, self._output = self._earlier_output + self._output, 0
-        self._hidden, self._visible = set(), {}
+        self._has_client_calls = False
 
     def convert(self, event: Json) -> Json | None:
         kind = event.get("type")
@@ -145,23 +140,10 @@ class _ResponseMerger:
             return None if self._responses else event
         if kind == "message_delta":
             return self._convert_end(event)
-        index = event.get("index")
-        if not isinstance(index, int):
-            return event
-        if kind == "content_block_start":
-            self._start_block(index, as_mapping(event.get("content_block")))
-        if index in self._hidden:
-            return None
-        number = self._visible.get(index, index)
-        return event if number == index else {**event, "index": number}
-
-    def _start_block(self, index: int, block: Json) -> None:
-        if is_recall_call(block):
-            self._hidden.add(index)
-            self.is_hiding = True
-            return
-        self._has_client_calls = self._has_client_calls or block.get("type") == "tool_use"
-        self._visible[index] = self._offset + len(self._visible)
+        started = as_mapping(event.get("content_block")) if kind == "content_block_start" else None
+        if started and started.get("type") == "tool_use" and not is_recall_call(started):
+            self._has_client_calls = True
+        return self._renumber(event, "index", started)
 
     def _convert_end(self, event: Json) -> Json:
         usage, delta = as_mapping(event.get("usage")), as_mapping(event.get("delta"))

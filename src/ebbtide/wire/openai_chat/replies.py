@@ -9,7 +9,16 @@ from ebbtide.core.tool_calls import RECALL_TOOLS
 from ebbtide.core.types import Usage
 from ebbtide.wire.blocks import as_mapping, as_text
 from ebbtide.wire.protocol import AnswerParts, Json, ReadResponse, RecallBatch, RecallCall
-from ebbtide.wire.replies import MAX_REPLY, as_dicts, as_int, openai_error_body, openai_usage, read_usage, sum_output
+from ebbtide.wire.replies import (
+    MAX_REPLY,
+    NumberedMerger,
+    as_dicts,
+    as_int,
+    merge_openai_usage,
+    openai_error_body,
+    openai_usage,
+    read_usage,
+)
 
 usage, error_body = read_usage, openai_error_body
 
@@ -106,23 +115,20 @@ def _join_call(call: dict[str, Any]) -> dict[str, Any]:
     return {"id": call.get("id", ""), "type": call.get("type", "function"), "function": function}
 
 
-class _ResponseMerger:
+class _ResponseMerger(NumberedMerger):
     """Text has one place in a message here, so text before a recall call cannot be parted from what follows it.
 
     The hidden message says it too, and the client's own message says all of it.
     """
 
     def __init__(self) -> None:
-        self.is_hiding = False
-        self._responses, self._id = 0, ""
-        self._hidden, self._visible = set[int](), dict[int, int]()
-        """Numbers of the current response's calls: those that are hidden, and the number the client sees."""
+        super().__init__()
+        self._id = ""
         self._earlier_output = self._output = 0
 
     def start_next(self) -> None:
-        self._responses, self.is_hiding = self._responses + 1, False
+        super().start_next()
         self._earlier_output, self._output = self._earlier_output + self._output, 0
-        self._hidden, self._visible = set(), {}
 
     def convert(self, event: Json) -> Json | None:
         converted = event
@@ -202,9 +208,7 @@ class _ResponseMerger:
         choice = {**as_dicts(last.get("choices"))[0], "message": self._merge_messages(responses)}
         if choice.get("finish_reason") == "tool_calls" and not choice["message"].get("tool_calls"):
             choice["finish_reason"] = "stop"
-        usage = sum_output(responses, "completion_tokens")
-        total = as_int(usage.get("prompt_tokens")) + as_int(usage.get("completion_tokens"))
-        return {**last, "choices": [choice], "usage": {**usage, "total_tokens": total} if usage else None}
+        return {**last, "choices": [choice], "usage": merge_openai_usage(responses, "prompt", "completion")}
 
 
 def _is_recall_call(call: Json) -> bool:

@@ -7,13 +7,9 @@ from typing import Any
 
 from ebbtide.wire.blocks import as_str
 from ebbtide.wire.client_history import NO_RESULT, ClientHistory, Message
+from ebbtide.wire.openai_responses.rules.items import OUTPUTS
 
-_OUTPUT_TYPES = {
-    "function_call": "function_call_output",
-    "local_shell_call": "function_call_output",
-    "custom_tool_call": "custom_tool_call_output",
-    "tool_search_call": "tool_search_output",
-}
+_CALLS = ("function_call", "local_shell_call", "custom_tool_call", "tool_search_call")
 
 
 class History(ClientHistory):
@@ -21,15 +17,15 @@ class History(ClientHistory):
 
     def calls_in(self, message: Message) -> Iterator[tuple[str, dict[str, Any]]]:
         kind, call_id = as_str(message.get("type")), as_str(message.get("call_id"))
-        if kind not in _OUTPUT_TYPES or not call_id:
+        if kind not in _CALLS or not call_id:
             return
         output: dict[str, Any] = {"output": NO_RESULT}
         if kind == "tool_search_call":
             output = {"status": "completed", "execution": "client", "tools": []}
-        yield call_id, {"type": _OUTPUT_TYPES[kind], "call_id": call_id, **output}
+        yield call_id, {"type": OUTPUTS[kind][0], "call_id": call_id, **output}
 
     def result_id(self, part: dict[str, Any]) -> str | None:
-        is_output = as_str(part.get("type")) in _OUTPUT_TYPES.values()
+        is_output = as_str(part.get("type")) in {OUTPUTS[call][0] for call in _CALLS}
         return as_str(part.get("call_id")) if is_output else None
 
     def add_reply(self, messages: tuple[Message, ...]) -> None:

@@ -9,13 +9,13 @@ from ebbtide.core.types import Usage
 from ebbtide.wire.blocks import as_mapping, as_text
 from ebbtide.wire.protocol import AnswerParts, Json, ReadResponse, RecallBatch, RecallCall
 from ebbtide.wire.replies import (
+    NumberedMerger,
     as_dicts,
-    as_int,
     is_recall_call,
+    merge_openai_usage,
     openai_error_body,
     openai_usage,
     read_usage,
-    sum_output,
 )
 
 usage, error_body = read_usage, openai_error_body
@@ -65,45 +65,25 @@ class _StreamAssembler:
         return self._response
 
 
-class _ResponseMerger:
+class _ResponseMerger(NumberedMerger):
     def __init__(self) -> None:
-        self.is_hiding = False
-        self._responses = self._next_number = self._offset = 0
-        self._hidden, self._visible = set[int](), dict[int, int]()
-        """Item numbers of the current response: those that are hidden, and the number the client sees."""
+        super().__init__()
+        self._next_number = 0
         self._ended: list[Json] = []
-
-    def start_next(self) -> None:
-        self._responses, self.is_hiding = self._responses + 1, False
-        self._offset += len(self._visible)
-        self._hidden, self._visible = set(), {}
 
     def convert(self, event: Json) -> Json | None:
         if self.is_end(event):
             self._ended.append(as_mapping(event.get("response")))
             if not self._responses and not self.is_hiding:
                 return event
-            return {**self._renumber(event, 0), "response": self.merge(self._ended)}
+            return {**self._count_events(event, 0), "response": self.merge(self._ended)}
         if self._responses and isinstance(event.get("response"), dict):
             return None
-        index = event.get("output_index")
-        if isinstance(index, int):
-            if event.get("type") == "response.output_item.added":
-                self._start_item(index, as_mapping(event.get("item")))
-            if index in self._hidden:
-                return None
-            number = self._visible.get(index, index)
-            event = event if number == index else {**event, "output_index": number}
-        return self._renumber(event, 1)
+        started = as_mapping(event.get("item")) if event.get("type") == "response.output_item.added" else None
+        visible = self._renumber(event, "output_index", started)
+        return visible and self._count_events(visible, 1)
 
-    def _start_item(self, index: int, item: Json) -> None:
-        if is_recall_call(item):
-            self._hidden.add(index)
-            self.is_hiding = True
-        else:
-            self._visible[index] = self._offset + len(self._visible)
-
-    def _renumber(self, event: Json, step: int) -> Json:
+    def _count_events(self, event: Json, step: int) -> Json:
         number = event.get("sequence_number")
         if not isinstance(number, int):
             return event
@@ -136,10 +116,8 @@ class _ResponseMerger:
         return [item for item in items if not is_recall_call(item)]
 
     def merge(self, responses: Sequence[Json]) -> Json:
-        usage = sum_output(responses, "output_tokens")
-        total = as_int(usage.get("input_tokens")) + as_int(usage.get("output_tokens"))
-        merged_usage = {**usage, "total_tokens": total} if usage else None
-        return {**responses[-1], "output": self.visible(responses), "usage": merged_usage}
+        usage = merge_openai_usage(responses, "input", "output")
+        return {**responses[-1], "output": self.visible(responses), "usage": usage}
 
 
 def _recall_call(item: Json) -> RecallCall:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.wire.openai_responses.rules.items import OUTPUTS
 from ebbtide.wire.turns import Block, CallResult, OpenCall, Reply, as_list, error_content, join_texts, to_dict
 
 max_tokens_field = "max_output_tokens"
 default_max_tokens: int | None = None
 joins_results = False
 
-_OUTPUT_TYPES = {
-    "function_call": "function_call_output",
-    "custom_tool_call": "custom_tool_call_output",
-    "local_shell_call": "function_call_output",
-}
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 
 def system_fields(system: Sequence[Block]) -> Block:
@@ -31,16 +28,14 @@ def read_reply(response: object) -> Reply:
     if "output" not in reply:
         raise BadRequest("a reply has output", path="response.output")
     items = [to_dict(item, f"response.output.{n}") for n, item in enumerate(as_list(reply["output"]))]
-    calls = [
-        OpenCall(id=str(item["call_id"]), kind=str(item["type"])) for item in items if item.get("type") in _OUTPUT_TYPES
-    ]
+    calls = [OpenCall(id=str(item["call_id"]), kind=str(item["type"])) for item in items if item.get("type") in _CALLS]
     return Reply(messages=items, calls=calls)
 
 
 def write_turn(results: Sequence[CallResult], texts: Sequence[str]) -> Iterator[Block]:
     for result in results:
         yield {
-            "type": _OUTPUT_TYPES[result.call.kind],
+            "type": OUTPUTS[result.call.kind][0],
             "call_id": result.call.id,
             "output": error_content(result),
         }
