@@ -32,13 +32,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from ebbtide.core.cache.prefix import are_same_objects
-from ebbtide.wire.anthropic.rules.content import (
-    CALL_ID,
-    TOOL_NAME,
-    clean_message,
-    find_crowded_images,
-    replace_image,
-)
+from ebbtide.wire.anthropic.rules.content import CALL_ID, TOOL_NAME, clean_message, find_crowded_images, replace_image
 from ebbtide.wire.anthropic.rules.pairs import (
     drop_server_tool_halves,
     find_missing_container,
@@ -46,6 +40,7 @@ from ebbtide.wire.anthropic.rules.pairs import (
     pair_calls,
 )
 from ebbtide.wire.anthropic.rules.positions import (
+    MAX_BREAKPOINTS,
     find_tool_problems,
     fix_breakpoints,
     fix_system_and_tools,
@@ -150,16 +145,15 @@ _RESULT_FIELDS = frozenset(("type", "tool_use_id", "content", "is_error", "cache
 _THINKING_FIELDS = frozenset(("type", "thinking", "signature"))
 _REDACTED_FIELDS = frozenset(("type", "data"))
 _PART_FIELDS = frozenset(("type", "text"))
+_BREAKPOINTS = ({"type": "ephemeral"}, {"type": "ephemeral", "ttl": "5m"})
 _START = ("messages", "system", "tools")
 
 
-def is_ordinary(
-    body: Mapping[str, Json], since: int, call_ids: AbstractSet[str], accepted_breakpoints: int | None
-) -> bool:
+def is_ordinary(body: Body, since: int, call_ids: AbstractSet[str], breakpoints: int | None) -> bool:
     messages = body["messages"]
-    if not since < len(messages) <= MAX_MESSAGES or (since and accepted_breakpoints is None):
+    if not since < len(messages) <= MAX_MESSAGES or (since and breakpoints is None):
         return False
-    if not (_has_valid_fields(body) if since else _has_valid_start(body)):
+    if not (_has_valid_fields(body) if since else _has_ordinary_front(body)):
         return False
     walk = _Walk(body, messages[since - 1] if since else {"role": "assistant"}, call_ids)
     accepts = walk.accepts
@@ -168,15 +162,15 @@ def is_ordinary(
             return False
     if walk.role != "user":
         return False
-    # Without a new breakpoint, there are no more than were accepted.
     if since and not walk.breakpoints and "cache_control" not in body:
-        return True
-    log = Log()
-    fix_breakpoints(body, since if walk.breakpoints else len(messages), accepted_breakpoints or 0, log)
-    return not log
+        return True  # there are no more breakpoints than were accepted
+    front = [block for name in ("tools", "system") if isinstance(body.get(name), list) for block in body[name]]
+    marked = [block for block in (body, *front) if isinstance(block, dict) and "cache_control" in block]
+    total = walk.breakpoints + (breakpoints or 0) + len(marked)
+    return total <= MAX_BREAKPOINTS and ("cache_control" not in body or _has_ordinary_breakpoint(body))
 
 
-def _has_valid_fields(body: Mapping[str, Json]) -> bool:
+def _has_valid_fields(body: Body) -> bool:
     """Check the fields beside messages, system prompt and tools, which were accepted before."""
     for name, value in body.items():
         if type(value) is int or name in _START:
@@ -186,12 +180,30 @@ def _has_valid_fields(body: Mapping[str, Json]) -> bool:
     return True
 
 
-def _has_valid_start(body: Mapping[str, Json]) -> bool:
-    log = Log()
-    if not is_encodable({name: value for name, value in body.items() if name != "messages"}):
+def _has_ordinary_front(body: Body) -> bool:
+    """Tell whether the system prompt is text, and tools have plain and different names."""
+    system, tools = body.get("system", []), body.get("tools", [])
+    blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
+    if not isinstance(blocks, list) or not isinstance(tools, list):
         return False
-    fix_system_and_tools(body, log)
-    return not log and not any(find_tool_problems(body.get("tools")))
+    if not all(isinstance(block, dict) and _has_ordinary_breakpoint(block) for block in (*blocks, *tools)):
+        return False
+    names = [tool.get("name") for tool in tools]
+    return (
+        all(block.get("type") == "text" and _is_text_block(block) for block in blocks)
+        and all(isinstance(name, str) and TOOL_NAME.fullmatch(name) for name in names)
+        and len(set(names)) == len(names)
+        and not (tools and all(tool.get("defer_loading") for tool in tools))
+        and is_encodable({name: value for name, value in body.items() if name != "messages"})
+    )
+
+
+def _has_ordinary_breakpoint(block: Block) -> bool:
+    """Tell whether a block has no breakpoint, or the most common one."""
+    return "cache_control" not in block or block["cache_control"] in (
+        {"type": "ephemeral"},
+        {"type": "ephemeral", "ttl": "5m"},
+    )
 
 
 class _Walk:
@@ -284,9 +296,8 @@ class _Walk:
         return isinstance(content, list) and bool(content) and all(_is_text_part(part) for part in content)
 
     def _accepts_breakpoint(self, block: Block) -> bool:
-        """Accept only the most common form."""
         self.breakpoints += 1
-        return block["cache_control"] in ({"type": "ephemeral"}, {"type": "ephemeral", "ttl": "5m"})
+        return _has_ordinary_breakpoint(block)
 
 
 def _is_text(text: Json) -> bool:
