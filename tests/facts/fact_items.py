@@ -31,7 +31,7 @@ def call(name: str, given: object, id: str = "c1") -> Item:
 
 
 def result(text: str, id: str = "c1", *, error: bool = False) -> Item:
-    return _item("tool", "result", text, call_id=id, raw={"is_error": True} if error else None)
+    return _item("tool", "result", text, call_id=id, is_failed=error)
 
 
 def call_and_result(name: str, given: object, output: str = "ok", *, id: str = "c1", error: bool = False) -> list[Item]:

@@ -63,8 +63,9 @@ class Conversation:
         self._tags, self._tag_names = dict(tags), tag_names([*OUR_TAGS, *tags.values()])
         self._system = _system_blocks(system)
         cap = self._format.default_max_tokens if max_tokens is None else max_tokens
-        limit = {} if cap is None else {self._format.max_tokens_field: cap}
-        self._request_fields: Block = {"model": model, **limit}
+        self._request_fields: Block = {"model": model}
+        if cap is not None:
+            self._request_fields |= _nest(self._format.max_tokens_field, cap)
         self._tools = [dict(tool) for tool in tools]
         self._messages: list[Block] = []
         self._notes: list[Note] = []
@@ -166,6 +167,12 @@ class Conversation:
         texts = neutral([_replace_surrogates(str(part.get("text", ""))) for part in content], self._tag_names)
         parts = [{**part, "text": text} if "text" in part else part for part, text in zip(content, texts, strict=True)]
         return [part for part in parts if not is_blank(part)] or NO_OUTPUT
+
+
+def _nest(field: str, value: object) -> Block:
+    """Return the fields of a request that hold a value: `a.b` is a field of the field `a`."""
+    name, _, inner = field.partition(".")
+    return {name: _nest(inner, value) if inner else value}
 
 
 def _system_blocks(system: str | Sequence[str | Mapping[str, object]]) -> tuple[Block, ...]:

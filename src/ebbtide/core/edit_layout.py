@@ -369,11 +369,12 @@ def _place_replacement(edit: Edit, k: int, item: Item, covered: Sequence[Item], 
             or original.kind == "opaque"
         )
         return original if alone else replace(original, message=message)
-    raw = item.raw
+    raw, is_failed = item.raw, item.is_failed
     if item.kind == "result":
         # A rewritten one keeps what its provider put beside the content.
-        raw = next((other.raw for other in covered if (other.kind, other.call_id) == ("result", item.call_id)), None)
-    return replace(item, id=f"{edit.id}/{k}", message=message, source=OURS, raw=raw)
+        result = next((other for other in covered if (other.kind, other.call_id) == ("result", item.call_id)), None)
+        raw, is_failed = (result.raw, result.is_failed) if result else (None, False)
+    return replace(item, id=f"{edit.id}/{k}", message=message, source=OURS, is_failed=is_failed, raw=raw)
 
 
 _NOWHERE = {"user": -2, "assistant": -3, "system": -4}

@@ -93,7 +93,7 @@ def tool_name(view: View, result: Item) -> str:
 
 def is_failed_result(result: Item) -> bool:
     """Whether the tool itself called it an error."""
-    return isinstance(result.raw, Mapping) and result.raw.get("is_error") is True
+    return result.is_failed
 
 
 def is_reasoning(item: Item) -> bool:

@@ -68,6 +68,8 @@ class Item:
     """A person asked to keep it."""
     locked: bool = False
     """The provider forbids changing it."""
+    is_failed: bool = False
+    """Of a result: the tool itself called it an error."""
     raw: object = field(default=None, repr=False, compare=False)
     """The provider's own block; None in a replacement."""
 

@@ -135,6 +135,7 @@ def write_outgoing(request: Request, view: View, previous: Outgoing | None) -> O
         since=checked,
         call_ids=base.columns.call_ids if checked else set[str](),
         breakpoints=base.client_breakpoints_in(checked),
+        model=request.model,
     )
     edit_end = base.edit_end
     if view.edit_by_entry:

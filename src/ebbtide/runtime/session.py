@@ -96,7 +96,9 @@ class Session:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        self.reader = Reader(settings.policy.estimator, wire=settings.wire, echoes=self.echoes.by_fingerprint)
+        self.reader = Reader(
+            settings.policy.estimator, wire=settings.wire, echoes=self.echoes.by_fingerprint, model=settings.model
+        )
         self.compaction.emit = self.events.emit
 
     def prepare(

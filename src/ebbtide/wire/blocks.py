@@ -19,6 +19,9 @@ from ebbtide.core.types import HARNESS, QUOTED, SYSTEM, USER, Item, Kind, Role
 SCHEME = "e1"
 """Prefix of item ids. If you change what is hashed, choose a new scheme."""
 
+BY_ORDER = "by order"
+"""The `call_id` of a call or a result without an id. The reader pairs these in order, within their step."""
+
 _INJECTED = re.compile(r"\s*<([a-z][a-z_-]{2,40})[ >]")
 _INJECTED_TAGS = {
     "system-reminder": "reminder",
@@ -72,6 +75,8 @@ class Block(NamedTuple):
     locked: bool = False
     signature: str = ""
     """Of thinking: its length shows how much it hides."""
+    is_failed: bool = False
+    """Of a result: the tool itself called it an error."""
 
     @property
     def fingerprint(self) -> str:
@@ -222,6 +227,27 @@ def group_by_message(entries: Sequence[Item]) -> Iterator[tuple[int, list[Item]]
     """Group entries by message and side, in order."""
     for (message, _), group in groupby(entries, key=lambda entry: (entry.message, _SIDES[entry.role])):
         yield message, list(group)
+
+
+def answer_in_order(calls: Sequence[tuple[str, str]], results: Sequence[tuple[str, str]]) -> list[int | None]:
+    """Choose the call that each result answers, by its index. Calls and results are names and ids, '' if there is none.
+
+    An id decides if both have one. Otherwise the first open call of the same name is answered, else the first one.
+    """
+    chosen: list[int | None] = [None] * len(results)
+    open_calls = list(range(len(calls)))
+
+    def choose(fits: Callable[[tuple[str, str], tuple[str, str]], bool]) -> None:
+        for n, result in enumerate(results):
+            call = next((call for call in open_calls if fits(calls[call], result)), None)
+            if chosen[n] is None and call is not None:
+                chosen[n] = call
+                open_calls.remove(call)
+
+    choose(lambda call, result: bool(result[1]) and call[1] == result[1])
+    choose(lambda call, result: call[0] == result[0] and not (call[1] and result[1]))
+    choose(lambda _, result: not result[1])
+    return chosen
 
 
 def inserted_call_follows(before: Sequence[Item], after: Sequence[Item]) -> bool:

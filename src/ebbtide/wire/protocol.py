@@ -255,6 +255,7 @@ class TurnFormat(Protocol):
     """Turns of a conversation that a program builds with `ebbtide.Conversation`."""
 
     max_tokens_field: str
+    """The field of a request that limits its output; `a.b` is a field of the field `a`."""
     default_max_tokens: int | None
     """Set if the program sets none; None if the provider does not require a limit."""
     joins_results: bool

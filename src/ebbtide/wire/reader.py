@@ -7,7 +7,8 @@ message in place: pass a new object instead.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ebbtide.core.errors import BadRequest
@@ -15,7 +16,15 @@ from ebbtide.core.tokens.estimator import Estimator
 from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
 from ebbtide.wire import guess, recognize
-from ebbtide.wire.blocks import Block, as_str, canonical_json, digest, group_by_message
+from ebbtide.wire.blocks import (
+    BY_ORDER,
+    Block,
+    answer_in_order,
+    as_str,
+    canonical_json,
+    digest,
+    group_by_message,
+)
 from ebbtide.wire.body import ParsedBody, is_equal, read_body, to_plain
 from ebbtide.wire.echoes import ReplacedItems
 from ebbtide.wire.protocol import SYSTEM_AND_TOOLS, Wire
@@ -77,6 +86,8 @@ class Reader:
     """What each replacement replaces, as `EchoedEdits.by_fingerprint`: replacements that come back are left alone."""
     pinned: Collection[str] = frozenset()
     """Ids of items that the user pinned."""
+    model: str = ""
+    """The model of a body that names none: some providers have it in the path."""
     _last: Request | None = None
     _wire: Wire | None = None
     """Of the last body, even if it was refused or forgotten."""
@@ -118,7 +129,7 @@ class Reader:
             items=items,
             unchanged_items=same,
             first_items=firsts,
-            model=as_str(body.tree.get("model")),
+            model=as_str(body.tree.get("model")) or body.model or self.model,
             max_output=wire.messages.max_output(body.tree),
             system=system_and_tools.system,
             tools=system_and_tools.tools,
@@ -167,7 +178,8 @@ class Reader:
         for n, blocks in enumerate(blocks_by_message, body.unchanged):
             firsts.append(before + len(new))
             for block in blocks:
-                new.append(make_item(block, n, at, next(counts)))
+                item = make_item(block, n, at, next(counts))
+                new.append(item if item.call_id != BY_ORDER else _pair_by_order(item, new, unchanged))
         return unchanged + tuple(new), firsts, before
 
     def _unchanged_items(self, last: Request | None, message_count: int) -> tuple[tuple[Item, ...], list[int]]:
@@ -209,19 +221,20 @@ class Reader:
         mark = block.fingerprint
         occurrence = self._seen.get(mark, 0)
         self._seen[mark] = occurrence + 1
+        id = f"{mark}-{occurrence}"
         if call_id:
             if kind == "call":
+                call_id = id if call_id == BY_ORDER else call_id
                 self._names[call_id] = name
             name = name or self._names.get(call_id, "")
         if mark in self.echoes:
             # Our replacement comes back on the user's side, but the user did not write it.
             tier, source = max(tier, HARNESS), OURS
             self._count_replaced(mark, occurrence, self._seen)
-        id = f"{mark}-{occurrence}"
         return Item(
             id=id, message=message, role=block.role, kind=kind, text=block.text, tokens=tokens,
             name=name if call_id else "", call_id=call_id, trust=tier, source=source, media=block.media, at=at,
-            pinned=id in self.pinned, locked=block.locked, raw=block.raw,
+            pinned=id in self.pinned, locked=block.locked, is_failed=block.is_failed, raw=block.raw,
         )  # fmt: skip
 
     def _count_tokens(self, blocks: list[Block]) -> list[int]:
@@ -248,6 +261,28 @@ class Reader:
         overhead = self.estimator.text(words), counted
         self._system_and_tools = _SystemAndTools((system, tools), digest(system), digest(tools), overhead)
         return self._system_and_tools
+
+
+def _pair_by_order(result: Item, *earlier_items: Sequence[Item]) -> Item:
+    """Give a result the id of the call that it answers: of the open calls of this step the first one of its name.
+
+    The step's items are at the end of `earlier_items`, newest sequence first.
+    """
+    answered, calls = set[str](), list[Item]()
+    has_model_items = False
+    for item in chain.from_iterable(map(reversed, earlier_items)):
+        if item.role == "assistant":
+            has_model_items = True
+            if item.kind == "call":
+                calls.append(item)
+        elif has_model_items:
+            break
+        elif item.kind == "result":
+            answered.add(item.call_id)
+    open_calls = [call for call in reversed(calls) if call.call_id not in answered]
+    (chosen,) = answer_in_order([(call.name, "") for call in open_calls], [(result.name, "")])
+    call_id = "" if chosen is None else open_calls[chosen].call_id
+    return replace(result, call_id=call_id, name=result.name if call_id else "")
 
 
 def write_messages(request: Request, view: View) -> list[Any]:

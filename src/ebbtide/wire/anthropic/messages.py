@@ -88,7 +88,7 @@ def _result(block: Mapping[str, Any]) -> Block:
     call_id = as_text(block.get("tool_use_id"))
     return Block(
         "tool", "result", text, block, f"{call_id}\0{flag}\0{canonical}",
-        call_id=call_id, source="tool", media=len(images), pixels=images,
+        call_id=call_id, source="tool", media=len(images), pixels=images, is_failed=block.get("is_error") is True,
     )  # fmt: skip
 
 
