@@ -166,7 +166,7 @@ def test_a_message_without_end_is_refused():
     [
         (b"", "not valid JSON"),
         (b"[]", "not valid JSON"),
-        (b'{"a":1}', "neither `messages` nor `input`"),
+        (b'{"a":1}', "none of `messages`, `input`, `contents`"),
         (b'{"messages":[{"role":"user","content":NaN}]}', "messages.0: NaN is not JSON"),
         (b'{"messages":[{"role":"user"},{"x":}]}', "messages.1"),
         (b'{"messages":[]} x', "extra data"),

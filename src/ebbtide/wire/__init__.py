@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.wire import anthropic, openai_chat, openai_responses
+from ebbtide.wire import anthropic, gemini, openai_chat, openai_responses
 from ebbtide.wire.blocks import as_str
 from ebbtide.wire.protocol import Wire
 
 _ANTHROPIC, _CHAT = anthropic.WIRE, openai_chat.WIRE
 
-WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (_ANTHROPIC, _CHAT, openai_responses.WIRE)}
+WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (_ANTHROPIC, _CHAT, openai_responses.WIRE, gemini.WIRE)}
 LIST_KEYS = tuple(dict.fromkeys(wire.list_key for wire in WIRES.values()))
 """Where providers keep the conversation. If a body has several, the first counts."""
 DEFAULT_WIRE = "anthropic"

@@ -29,7 +29,7 @@ class ParsedBody:
 
     tree: dict[str, Any]
     list_key: str
-    """`messages` or `input`."""
+    """`messages`, `input` or `contents`."""
     messages: list[Any]
     """The list under that key."""
     unchanged: int
@@ -38,6 +38,8 @@ class ParsedBody:
     """Turns a tree made from this one into the form that the request came in."""
     client_messages: list[Any] = field(default_factory=list, repr=False)
     """The client's own messages, to recognise them next time."""
+    model: str = ""
+    """The model that the request is sent to, if its path names it and the body does not."""
 
 
 def read_body(
@@ -79,7 +81,7 @@ def _conversation_in(tree: Tree) -> tuple[str, Any]:
     """Return the key of the conversation, and its messages."""
     key = next((key for key in LIST_KEYS if key in tree), "")
     if not key:
-        raise BadRequest("neither `messages` nor `input` is there; is this a request to a model?")
+        raise BadRequest(f"none of {', '.join(map('`{}`'.format, LIST_KEYS))} is there; is this a request to a model?")
     messages = tree[key]
     if isinstance(messages, str) and key == "input":
         # The Responses API takes a bare string for one user message.
