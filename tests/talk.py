@@ -86,6 +86,7 @@ class _ItemBuilder:
             media=int("media" in flags),
             pinned="pinned" in flags,
             locked="locked" in flags,
+            is_failed="error" in flags,
             raw=_raw(kind, text, flags),
         )
         self.items.append(replace(item, id=self._id(item)))

@@ -20,7 +20,12 @@ Kind = Literal["user", "say", "call", "result", "reminder", "note"]
 
 _MARK = re.compile(r"\b(?:reef|deep)[a-z][0-9]{5}\b")
 _TOPIC = re.compile(r"\btopic[a-z][0-9]{5}\b")
-MODELS = {"anthropic": "claude-opus-4-8", "openai_chat": "gpt-4.1", "openai_responses": "gpt-4.1"}
+MODELS = {
+    "anthropic": "claude-opus-4-8",
+    "openai_chat": "gpt-4.1",
+    "openai_responses": "gpt-4.1",
+    "gemini": "gemini-3-pro-preview",
+}
 SYSTEM = "You are a careful engineer. Read before you write, and say what you found. "
 WORDS = (
     "the queue waits for its lock",
@@ -159,6 +164,8 @@ def messages(wire: str, lines: Sequence[Line]) -> list[Body]:
             _add_anthropic(found, line)
         elif wire == "openai_chat":
             _add_chat(found, line)
+        elif wire == "gemini":
+            _add_gemini(found, line)
         else:
             found.append(_response_item(line))
     return found
@@ -194,6 +201,26 @@ def _add_chat(found: list[Body], line: Line) -> None:
         found.append({"role": role, "content": line.text})
 
 
+def _add_gemini(found: list[Body], line: Line) -> None:
+    """The wire has no operator's messages; a client puts such a note into a reminder."""
+    role = "model" if line.kind in ("say", "call") else "user"
+    text = f"<system-reminder>{line.text}</system-reminder>" if line.kind == "note" else line.text
+    part: Body = {"text": text}
+    if line.kind == "call":
+        part = {"functionCall": {"name": line.name, "args": {"path": line.text}}}
+    if line.kind == "result":
+        calls = [one["functionCall"] for one in found[-1]["parts"] if "functionCall" in one] if found else []
+        name = calls[0]["name"] if calls else line.name
+        part = {"functionResponse": {"name": name, "response": {"output": line.text}}}
+    if found and found[-1]["role"] == role:
+        found[-1]["parts"].append(part)
+    else:
+        found.append({"role": role, "parts": [part]})
+    calls_of_step = [one for one in found[-1]["parts"] if "functionCall" in one]
+    if line.kind == "call" and len(calls_of_step) == 1:
+        part["thoughtSignature"] = "c2ln"
+
+
 def _response_item(line: Line) -> Body:
     if line.kind == "call":
         arguments = json.dumps({"path": line.text})
@@ -219,6 +246,9 @@ def body_of(wire: str, lines: Sequence[Line], system: str = SYSTEM) -> Body:
         functions = [{"name": name, "parameters": schema} for name in TOOLS]
         around["tools"] = [{"type": "function", "function": function} for function in functions]
         history = [{"role": "system", "content": system}, *history]
+    elif wire == "gemini":
+        around |= {"systemInstruction": {"parts": [{"text": system}]}, "generationConfig": {"maxOutputTokens": 500}}
+        around["tools"] = [{"functionDeclarations": [{"name": name, "parameters": schema} for name in TOOLS]}]
     else:
         around |= {"instructions": system, "store": False, "max_output_tokens": 500}
         around["tools"] = [{"type": "function", "name": name, "parameters": schema, "strict": False} for name in TOOLS]
@@ -232,6 +262,9 @@ def reply_of(wire: str, lines: Sequence[Line]) -> Body:
         return {"role": "assistant", "content": history[0]["content"] if history else [], "stop_reason": "end_turn"}
     if wire == "openai_chat":
         return {"choices": [{"message": history[0] if history else {"role": "assistant", "content": ""}}]}
+    if wire == "gemini":
+        content = history[0] if history else {"role": "model", "parts": []}
+        return {"candidates": [{"content": content, "finishReason": "STOP"}]}
     return {"output": history}
 
 

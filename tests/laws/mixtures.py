@@ -39,6 +39,7 @@ MODELS = {
     "anthropic": ("claude-sonnet-4-5", "claude-opus-4-8"),
     "openai_chat": ("gpt-4.1", "some-local-model"),
     "openai_responses": ("gpt-5",),
+    "gemini": ("gemini-2.5-pro", "gemini-3-pro-preview"),
 }
 ROLES = ("user", "assistant", "step", "note")
 
@@ -95,6 +96,12 @@ class Mixture:
                 {"type": "function", "function": {"name": f"read_{n}", "parameters": {"type": "object"}}}
                 for n in range(self.tools)
             ]
+        elif self.wire == "gemini":
+            about["generationConfig"] = {"maxOutputTokens": self.max_output}
+            if self.system:
+                about["systemInstruction"] = {"parts": [{"text": self.system}]}
+            functions = [{"name": f"read_{n}", "parameters": {"type": "object"}} for n in range(self.tools)]
+            tools = [{"functionDeclarations": functions}] if functions else []
         else:
             about |= {"max_output_tokens": self.max_output, **({"instructions": self.system} if self.system else {})}
             tools = [
@@ -133,6 +140,10 @@ class Mixture:
         elif self.wire == "openai_chat":
             image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png(640, 480)}"}}
             content = [image, {"type": "text", "text": text}] if picture else text
+        elif self.wire == "gemini":
+            image = {"inlineData": {"mimeType": "image/png", "data": png(640, 480)}}
+            self.messages.append({"role": "user", "parts": [*([image] if picture else []), {"text": text}]})
+            return
         else:
             image = {"type": "input_image", "image_url": f"data:image/png;base64,{png(640, 480)}"}
             content = [*([image] if picture else []), {"type": "input_text", "text": text}]
@@ -142,6 +153,9 @@ class Mixture:
         text = self.text(self.size())
         if self.wire == "openai_responses":
             self.messages.append({"role": "assistant", "content": [{"type": "output_text", "text": text}]})
+            return
+        if self.wire == "gemini":
+            self.messages.append({"role": "model", "parts": [{"text": text}]})
             return
         content: Any = text
         if self.thinks:
@@ -175,6 +189,11 @@ class Mixture:
             ]  # fmt: skip
             self.messages.append({"role": "assistant", "content": None, "tool_calls": made})
             self.messages += [{"role": "tool", "tool_call_id": f"c{n}", "content": told[n]} for n in calls]
+        elif self.wire == "gemini":
+            parts: list[Body] = [{"functionCall": {"name": "read_0", "args": given[n]}} for n in calls]
+            parts[0]["thoughtSignature"] = "c2ln"
+            results = [{"functionResponse": {"name": "read_0", "response": {"output": told[n]}}} for n in calls]
+            self.messages += [{"role": "model", "parts": parts}, {"role": "user", "parts": results}]
         else:
             for n in calls:
                 arguments = json.dumps(given[n])
@@ -233,7 +252,7 @@ def mixture(wire: str, rng: Random) -> Mixture:
     most = rng.choice([window // 40, window // 8, window // 3, window // 2])
     model = rng.choice(MODELS[wire])
     # Not every model takes a note of the operator between messages (A2).
-    notes = 0 if model == "claude-sonnet-4-5" else rng.choice([0, 0, 1])
+    notes = 0 if model == "claude-sonnet-4-5" or wire == "gemini" else rng.choice([0, 0, 1])
     made = Mixture(
         wire=wire, rng=rng, window=window, model=model,
         max_output=max(1_500, output) if thinks else output, most=most,

@@ -25,7 +25,7 @@ from upstream import signing
 from upstream.check import refusals
 
 Promise = Callable[[Trial], None]
-JOINED = {"A5", "A3"}
+JOINED = {"A5", "A3", "G7"}
 """Repairs that an edit may cause: neighbours of one role are joined, and operator text between them moves into them."""
 EVICTING = {"evict", "evict_messages"}
 

@@ -18,6 +18,7 @@ from ebbtide.wire import WIRES
 from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.reader import Reader
 from laws.trial import attempt, digest, nightly, planned, read
+from wire_messages import text_message
 
 Body = dict[str, Any]
 PIXELS = ("A" * 400, "B" * 400)
@@ -28,6 +29,8 @@ def picture(wire: str, which: int) -> Body:
     if wire == "anthropic":
         source = {"type": "base64", "media_type": "image/png", "data": PIXELS[which]}
         return {"type": "image", "source": source}
+    if wire == "gemini":
+        return {"inlineData": {"mimeType": "image/png", "data": PIXELS[which]}}
     url = f"data:image/png;base64,{PIXELS[which]}"
     if wire == "openai_chat":
         return {"type": "image_url", "image_url": {"url": url}}
@@ -35,12 +38,14 @@ def picture(wire: str, which: int) -> Body:
 
 
 def shows(wire: str, which: int, words: str = "look") -> Body:
+    if wire == "gemini":
+        return {"role": "user", "parts": [{"text": words}, picture(wire, which)]}
     text = {"type": "input_text" if wire == "openai_responses" else "text", "text": words}
     return {"role": "user", "content": [text, picture(wire, which)]}
 
 
-def says(words: str = "ok") -> Body:
-    return {"role": "assistant", "content": words}
+def says(words: str = "ok", wire: str = "openai_chat") -> Body:
+    return text_message(wire, "assistant", words)
 
 
 def body_of(wire: str, *messages: Body) -> Body:
@@ -62,7 +67,7 @@ def fed_back(wire: str, body: Body, edits: tuple[Edit, ...]) -> Body:
 @pytest.mark.parametrize("wire", WIRES)
 def test_an_edit_is_not_made_again_on_the_next_of_two_equal_items(wire: str) -> None:
     """The same picture twice, the old one cleared; fed back, the new one must stay."""
-    trial = attempt(("clear_media",), wire, body_of(wire, shows(wire, 0), says(), shows(wire, 0)))
+    trial = attempt(("clear_media",), wire, body_of(wire, shows(wire, 0), says(wire=wire), shows(wire, 0)))
 
     assert trial.plan.edits
     assert pictures(wire, dict(trial.tree)) == [1, 0]
@@ -76,8 +81,8 @@ def test_an_edit_that_a_compaction_hides_is_not_repeated_after_it(wire: str) -> 
     """A picture is cleared, then all of that folds. The stub does not come back, the picture does: it is another."""
     said = [
         shows(wire, 0),
-        says("first"),
-        *(one for n in range(9) for one in (shows(wire, 1, f"{n}"), says(f"so {n}"))),
+        says("first", wire),
+        *(one for n in range(9) for one in (shows(wire, 1, f"{n}"), says(f"so {n}", wire))),
     ]
     early = read(wire, body_of(wire, *said))
     cleared = planned(("clear_media",), early, View.of(early.items)).edits
@@ -162,8 +167,8 @@ def talks(draw: st.DrawFn, wire: str) -> list[Body]:
     )
     found: list[Body] = []
     for said, which, reply in turns:
-        found.append({"role": "user", "content": said} if which is None else shows(wire, which, said))
-        found.append(says(("ok", "I see it, it is a table of numbers. " * 6)[reply]))
+        found.append(text_message(wire, "user", said) if which is None else shows(wire, which, said))
+        found.append(says(("ok", "I see it, it is a table of numbers. " * 6)[reply], wire))
     return found
 
 
@@ -175,7 +180,7 @@ def test_a_history_of_equals_fed_back_again_and_again_is_a_no_op(wire: str, data
     chosen = tuple(data.draw(st.lists(st.sampled_from(CHOICES), min_size=1, max_size=3, unique=True)))
     history, edits = list[Body](), tuple[Edit, ...]()
     for _ in range(3):
-        history = history + data.draw(talks(wire)) + [{"role": "user", "content": "go on"}]
+        history = history + data.draw(talks(wire)) + [text_message(wire, "user", "go on")]
         request = read(wire, copy.deepcopy(body_of(wire, *history)), edits)
         view = View.of(request.items, edits)
         plan = planned(chosen, request, view, known=edits)
@@ -183,7 +188,7 @@ def test_a_history_of_equals_fed_back_again_and_again_is_a_no_op(wire: str, data
         out = dict(write_outgoing(request, View.of(request.items, edits), None).body)
         assert len({item.id for item in request.items}) == len(request.items)
         assert digest(fed_back(wire, out, edits)) == digest(out)
-        history = [*out[WIRES[wire].list_key], says("done")]
+        history = [*out[WIRES[wire].list_key], says("done", wire)]
 
 
 @pytest.mark.xfail(

@@ -60,13 +60,14 @@ def newest_alone(mixed: Mixture) -> int:
 
 
 def is_users(message: Body) -> bool:
-    content = message.get("content")
+    content = message.get("content", message.get("parts"))
     blocks = content if isinstance(content, list) else []
-    return message.get("role") == "user" and not any(block["type"] == "tool_result" for block in blocks)
+    results = [block for block in blocks if block.get("type") == "tool_result" or "functionResponse" in block]
+    return message.get("role") == "user" and not results
 
 
 def is_assistant(message: Body) -> bool:
-    return message.get("role") == "assistant" or message.get("type") == "function_call"
+    return message.get("role") in ("assistant", "model") or message.get("type") == "function_call"
 
 
 def limit_of(mixed: Mixture) -> int:

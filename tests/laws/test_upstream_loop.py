@@ -16,16 +16,20 @@ from upstream.finding import Body
 from upstream.prefix import units
 from upstream.script import Part, Say, Think, Use
 from upstream.server import Upstream
+from wire_messages import text_message
 
 TURNS = 60
 WINDOW = 24_000
 PATHS = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions", "openai_responses": "/v1/responses"}
+GEMINI = "/v1beta/models/{model}:generateContent"
 MODELS = {
     "claude-opus-5-5": "anthropic",  # signed thinking is bound to all before it (A63)
     "claude-sonnet-5": "anthropic",
     "claude-sonnet-4-5": "anthropic",  # manual thinking must open the assistant's turn (A37)
     "gpt-5": "openai_chat",
     "gpt-5-codex": "openai_responses",
+    "gemini-2.5-pro": "gemini",
+    "gemini-3-pro-preview": "gemini",  # the first call of a step must be signed (G5)
 }
 SYSTEM = "You are a careful engineer. Read before you write. " * 60
 
@@ -51,7 +55,7 @@ class Agent:
 
     def turn(self, n: int) -> None:
         if n % 7 == 0:
-            self.history = [*self.history, {"role": "user", "content": f"Now do part {n // 7}, please."}]
+            self.history = [*self.history, text_message(self.wire, "user", f"Now do part {n // 7}, please.")]
         ready = self.context.prepare({**self._settings(), WIRES[self.wire].list_key: list(self.history)})
         status, answer = self._post(ready.body)
         assert status == 200, answer
@@ -67,12 +71,16 @@ class Agent:
             thinking = manual if self.model == "claude-sonnet-4-5" else {"type": "adaptive"}
             tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("read", "write")]
             return {**model, "max_tokens": 2_000, "system": SYSTEM, "thinking": thinking, "tools": tools}
+        if self.wire == "gemini":
+            functions = [{"name": name, "parameters": {"type": "object"}} for name in ("read", "write")]
+            return {"systemInstruction": {"parts": [{"text": SYSTEM}]}, "tools": [{"functionDeclarations": functions}]}
         return model if self.wire == "openai_chat" else {**model, "instructions": SYSTEM, "store": False}
 
     def _post(self, body: Body) -> tuple[int, Body]:
         connection = http.client.HTTPConnection("127.0.0.1", self.upstream.port, timeout=240)
         try:
-            connection.request("POST", PATHS[self.wire], json.dumps(body), {"content-type": "application/json"})
+            path = PATHS.get(self.wire, GEMINI.format(model=self.model))
+            connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
             response = connection.getresponse()
             return response.status, json.loads(response.read())
         finally:
@@ -89,6 +97,14 @@ class Agent:
             message = answer["choices"][0]["message"]
             calls = message.get("tool_calls") or []
             return [message, *({"role": "tool", "tool_call_id": call["id"], "content": output} for call in calls)]
+        if self.wire == "gemini":
+            content = answer["candidates"][0]["content"]
+            calls = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
+            results = [
+                {"functionResponse": {"id": call["id"], "name": call["name"], "response": {"output": output}}}
+                for call in calls
+            ]
+            return [content, {"role": "user", "parts": results}] if results else [content]
         calls = [item for item in answer["output"] if item["type"] == "function_call"]
         results = [{"type": "function_call_output", "call_id": one["call_id"], "output": output} for one in calls]
         return [*answer["output"], *results]

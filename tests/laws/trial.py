@@ -117,7 +117,7 @@ class ShortReprBody(dict[str, Any]):
     """A body whose repr is short: a failing example is found again by its digest, and pages of it help nobody."""
 
     def __repr__(self) -> str:
-        messages = self.get("messages", self.get("input", ()))
+        messages = next((self[key] for key in KEYS.values() if key in self), ())
         return f"<{self.get('model')}, {len(messages)} messages, {digest(self)[:12]}>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

@@ -165,10 +165,71 @@ def _response_round(draw: st.DrawFn, number: int) -> list[Body]:
     return made + draw(st.permutations(given))
 
 
-GRAMMARS = {"anthropic": anthropic, "openai_chat": openai_chat, "openai_responses": openai_responses}
-LISTS = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input"}
+SIGNED = {"thoughtSignature": "c2ln"}
+
+
+@st.composite
+def gemini(draw: st.DrawFn) -> Body:
+    """Turns of user and model, calls with and without ids, in both spellings."""
+    is_new = draw(st.booleans())
+    contents: list[Body] = []
+    for turn in range(draw(st.integers(1, 4))):
+        contents.append({**draw(st.sampled_from([{"role": "user"}, {}])), "parts": draw(_asked())})
+        for step in range(draw(st.integers(0, 3))):
+            contents += draw(_gemini_round(f"{turn}_{step}", is_new))
+        thought = [{"text": "hm", "thought": True, **SIGNED}] if draw(st.booleans()) else []
+        ending = [{"text": "", **SIGNED}] if draw(st.booleans()) else []
+        contents.append({"role": "model", "parts": [*thought, {"text": draw(WORDS)}, *ending]})
+    contents.append({"role": "user", "parts": draw(_asked())})
+    body: Body = {"model": "gemini-3-pro-preview" if is_new else "gemini-2.5-pro", "contents": contents}
+    if draw(st.booleans()):
+        body["systemInstruction"] = {"parts": [{"text": "be good"}]}
+    return body
+
+
+def _asked() -> st.SearchStrategy[Any]:
+    inline = {"inlineData": {"mimeType": "image/png", "data": png(10, 10)}}
+    file = {"file_data": {"mime_type": "video/mp4", "file_uri": "gs://b/v.mp4"}, "video_metadata": {"fps": 1}}
+    return st.lists(
+        st.one_of(WORDS.map(lambda words: {"text": words}), st.sampled_from([inline, file])), min_size=1, max_size=3
+    )
+
+
+@st.composite
+def _gemini_round(draw: st.DrawFn, key: str, is_new: bool) -> list[Body]:
+    has_ids, is_snake = draw(st.booleans()), draw(st.booleans())
+    call_key, response_key = (
+        ("function_call", "function_response") if is_snake else ("functionCall", "functionResponse")
+    )
+    signature = {"thought_signature" if is_snake else "thoughtSignature": "c2ln"} if is_new else {}
+    said = [{"text": draw(WORDS)}] if draw(st.booleans()) else []
+    ran = [{"executableCode": {"code": "1"}}, {"codeExecutionResult": {"output": "1"}}] if draw(st.booleans()) else []
+    calls, responses = list[Body](), list[Body]()
+    for n in range(draw(st.integers(1, 3))):
+        id = {"id": f"{key}_{n}"} if has_ids else {}
+        name = draw(st.sampled_from(["bash", "read"]))
+        calls.append({call_key: {**id, "name": name, "args": {"n": 1}}, **(signature if not n else {})})
+        shown = id if draw(st.booleans()) else {}
+        responses.append({response_key: {**shown, "name": name, "response": draw(_gemini_outcome())}})
+    more = [{"text": "<system-reminder>x</system-reminder>"}] if draw(st.booleans()) else []
+    role = draw(st.sampled_from(["user", "function"])) if not more else "user"
+    return [{"role": "model", "parts": [*said, *ran, *calls]}, {"role": role, "parts": [*responses, *more]}]
+
+
+def _gemini_outcome() -> st.SearchStrategy[Body]:
+    return st.sampled_from([{"output": "ok"}, {"error": "no"}, {"result": "a\nb"}, {}, {"rows": [1, 2], "more": False}])
+
+
+GRAMMARS = {
+    "anthropic": anthropic,
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+    "gemini": gemini,
+}
+LISTS = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input", "gemini": "contents"}
 FIELDS = ["role", "content", "type", "id", "tool_use_id", "text", "tool_calls", "tool_call_id", "call_id", "output",
-          "input", "arguments", "function", "name", "signature", "source", "cache_control", "thinking", "summary"]  # fmt: skip
+          "input", "arguments", "function", "name", "signature", "source", "cache_control", "thinking", "summary",
+          "parts", "functionCall", "functionResponse", "response", "args", "thought", "thoughtSignature"]  # fmt: skip
 
 
 @st.composite
@@ -188,7 +249,7 @@ def _spoil_list(draw: st.DrawFn, body: Body, wire: str) -> None:
 def _spoil_block(draw: st.DrawFn, body: Body, wire: str) -> None:
     message = _one(draw, body.get(LISTS[wire]))
     if isinstance(message, dict):
-        parts = message.get(draw(st.sampled_from(["content", "tool_calls"])))
+        parts = message.get(draw(st.sampled_from(["parts"] if wire == "gemini" else ["content", "tool_calls"])))
         block = _one(draw, parts)
         _disturb(draw, block.get("content") if isinstance(block, dict) and draw(st.booleans()) else parts)
 
@@ -196,7 +257,7 @@ def _spoil_block(draw: st.DrawFn, body: Body, wire: str) -> None:
 def _spoil_field(draw: st.DrawFn, body: Body, wire: str) -> None:
     thing = _one(draw, body.get(LISTS[wire]))
     for _ in range(draw(st.integers(0, 2))):
-        deeper = thing.get("content") if isinstance(thing, dict) else None
+        deeper = thing.get("parts" if wire == "gemini" else "content") if isinstance(thing, dict) else None
         thing = _one(draw, deeper) if isinstance(deeper, list) and deeper else thing
     if isinstance(thing, dict):
         field = draw(st.sampled_from(FIELDS))
@@ -273,6 +334,25 @@ STRAY_ITEMS: dict[str, list[Body]] = {
         {"role": "assistant", "content": None, "tool_calls": [CALL, CALL, {**CALL, "id": "x" * 41}]},
         {"role": "assistant", "tool_calls": [{**CALL, "id": None, "function": {"name": "f", "arguments": {}}}]},
         {"role": "user", "content": None},
+    ],
+    "gemini": [
+        {"role": "user", "parts": []},
+        {"role": "model", "parts": [{"text": ""}]},
+        {"role": "model", "parts": [{"text": "hm", "thought": True}]},
+        {"role": "model", "parts": [{"text": "and so "}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "bash", "args": {}}}]},
+        {
+            "role": "model",
+            "parts": [{"functionCall": {"id": "0_0_0", "name": "bash"}, **SIGNED}, {"function_call": {}}],
+        },
+        {"role": "model", "parts": [{"functionResponse": {"name": "bash", "response": {"output": "x"}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "bash", "response": {"output": "late"}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"id": "0_0_0", "name": "read", "response": "text"}}]},
+        {"role": "function", "parts": [{"function_response": {"name": "bash"}}, {"text": "more"}]},
+        {"role": "user", "parts": [{"functionCall": {"name": "bash", "args": "{}"}}]},
+        {"role": "user", "parts": ["bare", {"text": "x", "inlineData": {"mimeType": "image/png", "data": ""}}]},
+        {"role": "model", "parts": [{"somethingNew": 1}, SIGNED]},
+        {"parts": "bare"},
     ],
     "openai_responses": [
         {"type": "reasoning", "id": "rs_stray", "summary": []},

@@ -10,9 +10,10 @@ from ebbtide.store import MemoryStore
 from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from poison.anthropic_cases import CASES as ANTHROPIC
+from poison.gemini_cases import GEMINI
 from poison.openai_cases import CHAT, RESPONSES
 
-CASES = [*ANTHROPIC, *CHAT, *RESPONSES]
+CASES = [*ANTHROPIC, *CHAT, *RESPONSES, *GEMINI]
 
 
 def as_text(value):
@@ -39,7 +40,7 @@ def test_a_session_accepts_it_and_the_next_turn_too(case):
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.refused], ids=lambda case: case.name)
 def test_the_log_has_the_received_messages_and_not_the_repaired_ones(case):
-    key = "input" if case.wire == "openai_responses" else "messages"
+    key = WIRES[case.wire].list_key
     if not isinstance(case.body[key], list) or "previous_response_id" in case.body or "conversation" in case.body:
         pytest.skip("a bare string is one message; what the server keeps passes through")
     store = MemoryStore()

@@ -17,6 +17,7 @@ from upstream import (
     anthropic_tools,
     anthropic_turns,
     chat_rules,
+    gemini_rules,
     responses_rules,
 )
 from upstream.encoding import NotJson, parse, too_large
@@ -24,8 +25,8 @@ from upstream.finding import Body, Refusal, Rules, run
 
 __all__ = ["RULES", "WARNED", "WIRES", "Refusal", "Wire", "refusals", "refusals_bytes", "warnings"]
 
-Wire = Literal["anthropic", "openai_chat", "openai_responses"]
-WIRES: tuple[Wire, ...] = ("anthropic", "openai_chat", "openai_responses")
+Wire = Literal["anthropic", "openai_chat", "openai_responses", "gemini"]
+WIRES: tuple[Wire, ...] = ("anthropic", "openai_chat", "openai_responses", "gemini")
 
 ANTHROPIC: Rules[anthropic_request.Request] = {
     **anthropic_turns.RULES,
@@ -51,13 +52,23 @@ RULES: dict[Wire, list[str]] = {
     "anthropic": [*ANTHROPIC, "A12"],
     "openai_chat": [*chat_rules.RULES],
     "openai_responses": [*responses_rules.RULES],
+    "gemini": [*gemini_rules.RULES],
 }
 """Every rule that can refuse, for the test that each has its examples."""
 WARNED: dict[Wire, list[str]] = {
     "anthropic": [*ANTHROPIC_WARNINGS],
     "openai_chat": [*chat_rules.WARNINGS],
     "openai_responses": [*responses_rules.WARNINGS],
+    "gemini": [*gemini_rules.WARNINGS],
 }
+
+
+_PLAIN: dict[str, tuple[Rules[Body], Rules[Body]]] = {
+    "openai_chat": (chat_rules.RULES, chat_rules.WARNINGS),
+    "openai_responses": (responses_rules.RULES, responses_rules.WARNINGS),
+    "gemini": (gemini_rules.RULES, gemini_rules.WARNINGS),
+}
+"""Rules that read the body as it is, and warnings."""
 
 
 def refusals(wire: str, body: Body, betas: Collection[str] | None = None) -> list[Refusal]:
@@ -66,14 +77,14 @@ def refusals(wire: str, body: Body, betas: Collection[str] | None = None) -> lis
         request = anthropic_request.read(body, None if betas is None else frozenset(betas))
         # Nobody reads on in a body of a hundred thousand messages, or of none.
         return run({"A1": ANTHROPIC["A1"]}, request) or run(ANTHROPIC, request)
-    return run(_openai(wire), body)
+    return run(_PLAIN[wire][0], body)
 
 
 def warnings(wire: str, body: Body) -> list[Refusal]:
     """Rules that nobody verified: a provider may refuse, and may not."""
     if wire == "anthropic":
         return run(ANTHROPIC_WARNINGS, anthropic_request.read(body))
-    return run(chat_rules.WARNINGS if wire == "openai_chat" else responses_rules.WARNINGS, body)
+    return run(_PLAIN[wire][1], body)
 
 
 def refusals_bytes(wire: str, raw: bytes, betas: Collection[str] | None = None) -> list[Refusal]:
@@ -88,9 +99,3 @@ def refusals_bytes(wire: str, raw: bytes, betas: Collection[str] | None = None) 
     if not isinstance(body, dict):
         return [Refusal("A11", "", "The request body is not valid JSON: expected an object")]
     return refusals(wire, body, betas)
-
-
-def _openai(wire: str) -> Rules[Body]:
-    if wire not in WIRES:
-        raise ValueError(f"no such wire: {wire}")
-    return chat_rules.RULES if wire == "openai_chat" else responses_rules.RULES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from upstream.finding import Body, Json
 
@@ -14,17 +14,25 @@ PIECE = 24
 def stream(wire: str, body: Body, response: Body) -> list[bytes]:
     if wire == "anthropic":
         return [_named(event) for event in _anthropic(response)]
+    if wire == "gemini":
+        return [_data(chunk) for chunk in gemini_chunks(response)]
     if wire == "openai_chat":
         return [*(_data(chunk) for chunk in _chat(body, response)), b"data: [DONE]\n\n"]
     numbered = ({**event, "sequence_number": at} for at, event in enumerate(_responses(response)))
     return [_named(event) for event in numbered]
 
 
+def array(chunks: Iterable[Body]) -> list[bytes]:
+    """A stream as one JSON array, which grows as it is sent: Gemini's without `alt=sse`."""
+    spelled = [as_json(chunk).encode() for chunk in chunks]
+    return [(b"[" if not at else b",\r\n") + chunk for at, chunk in enumerate(spelled)] + [b"]"]
+
+
 def failed(wire: str, response: Body, error: Body) -> list[bytes]:
     """A stream that opens with HTTP 200 and then breaks. `error` is the wire's own envelope."""
     if wire == "anthropic":
         return [_named(next(_anthropic(response))), _named(error)]
-    if wire == "openai_chat":
+    if wire in ("openai_chat", "gemini"):
         return [_data(error)]
     broken = {**response, "status": "failed", "output": [], "usage": None, "error": error["error"]}
     opening = {"type": "response.created", "response": {**broken, "status": "in_progress"}, "sequence_number": 0}
@@ -101,6 +109,21 @@ def _chat_deltas(message: Body) -> Iterator[Body]:
         yield {"tool_calls": [{"index": at, **call, kind: {**call[kind], field: ""}}]}
         for piece in _pieces(call[kind][field]):
             yield {"tool_calls": [{"index": at, kind: {field: piece}}]}
+
+
+def gemini_chunks(response: Body) -> Iterator[Body]:
+    """Texts in pieces, everything else whole; only the last chunk says why it ended and what it cost."""
+    head = {name: response[name] for name in ("modelVersion", "responseId")}
+    counts = response["usageMetadata"]
+    begun = {name: counts[name] for name in counts if name.startswith(("prompt", "cached"))}
+    candidate = response["candidates"][0]
+    for part in candidate["content"]["parts"]:
+        pieces = [{"text": piece} for piece in _pieces(part["text"])] if part.keys() == {"text"} else [part]
+        for piece in pieces:
+            content = {"role": "model", "parts": [piece]}
+            yield {"candidates": [{"content": content, "index": 0}], "usageMetadata": begun, **head}
+    ending = {**candidate, "content": {"role": "model", "parts": [{"text": ""}]}}
+    yield {"candidates": [ending], "usageMetadata": counts, **head}
 
 
 def _responses(response: Body) -> Iterator[Body]:

@@ -41,7 +41,7 @@ def _folded(value: Json) -> Json:
         return [_folded(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    source = value.get("type") == "base64"
+    source = value.get("type") == "base64" or "mimeType" in value or "mime_type" in value
     return {
         key: _worth(entry) if _is_media(key, entry, source) else _folded(entry)
         for key, entry in value.items()
@@ -60,9 +60,13 @@ def _worth(data: str) -> str:
 
 
 def units(wire: str, body: Body) -> list[Unit]:
-    """Tools, then system, then messages. On OpenAI's wires nothing is marked and a message is one unit."""
+    """Tools, then system, then messages. Only on Anthropic's wire are there marks; elsewhere a message is one unit."""
     if wire == "anthropic":
         return list(_anthropic(body))
+    if wire == "gemini":
+        heads = [(name, body[name]) for name in ("tools", "systemInstruction", "system_instruction") if name in body]
+        turns = [Unit(serial(content), at, 0, None) for at, content in enumerate(body.get("contents") or [])]
+        return [Unit(f"{name}:{serial(entry)}", -1, 0, None) for name, entry in heads] + turns
     found = [("tools", entry) for entry in body.get("tools") or []]
     found += [("instructions", entry) for entry in [body.get("instructions")] if entry]
     history = body.get("messages") if wire == "openai_chat" else body.get("input")

@@ -5,6 +5,7 @@ A request is checked, then measured, then billed, then answered. One that is ref
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,9 @@ ROUTES: dict[str, check.Wire] = {
     "/v1/responses": "openai_responses",
 }
 COUNT = "/v1/messages/count_tokens"
+GEMINI = re.compile(r"/(?:v1|v1beta1?|projects/.+)/models/(?P<model>[^/:]+):(?P<method>\w+)")
+"""Of the Gemini API and of Vertex AI."""
+GEMINI_METHODS = ("generateContent", "streamGenerateContent", "countTokens")
 TOO_LONG = {
     "anthropic": ("A59", "prompt is too long: {tokens} tokens > {window} maximum"),
     "openai_chat": (
@@ -33,6 +37,7 @@ TOO_LONG = {
         "This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} tokens. "
         "Please reduce the length of the messages.",
     ),
+    "gemini": ("G10", "The input token count ({tokens}) exceeds the maximum number of tokens allowed ({window})."),
     "openai_responses": (
         "R14",
         "Your input exceeds the context window of this model. Please adjust your input and try again.",
@@ -106,7 +111,8 @@ class Provider:
             return reply
 
     def _exchange(self, path: str, headers: Mapping[str, str], raw: bytes) -> tuple[Reply, Exchange]:
-        wire, body = ROUTES[path], _body(raw)
+        wire = wire_of(path)
+        body = _called(path, _body(raw))
         seen: Body = {"path": path, "headers": dict(headers), "raw": raw, "parsed": body}
         refused = self._refused(path, headers, raw, body)
         if refused:
@@ -117,17 +123,21 @@ class Provider:
         return reply, Exchange(**seen, status=reply.status, warned=warned, usage=usage, response=reply.body)
 
     def _refused(self, path: str, headers: Mapping[str, str], raw: bytes, body: Body) -> list[Refusal]:
-        wire = ROUTES[path]
+        wire = wire_of(path)
         betas = {beta.strip() for beta in headers.get("anthropic-beta", "").split(",")} - {""}
         unknown = self._unknown_previous(wire, body)
         if unknown or not body:
             return unknown or check.refusals_bytes(wire, raw, betas)
         whole = self._whole(wire, body)
-        found = check.refusals_bytes(wire, raw, betas) if whole is body else check.refusals(wire, whole)
+        found = (
+            check.refusals_bytes(wire, raw, betas)
+            if whole is body and wire != "gemini"
+            else check.refusals(wire, whole)
+        )
         found = found or self.issuer(wire, whole)
         if wire == "anthropic" and not found:
             found = signing.removed(body, self._issued)
-        return found or ([] if path == COUNT else self._too_long(wire, whole))
+        return found or ([] if _counts_only(path) else self._too_long(wire, whole))
 
     def _unknown_previous(self, wire: str, body: Body) -> list[Refusal]:
         previous = body.get("previous_response_id") if wire == "openai_responses" else None
@@ -156,15 +166,17 @@ class Provider:
 
     def _play(self, path: str, wire: check.Wire, body: Body) -> tuple[Reply, CacheBill | None]:
         whole = self._whole(wire, body)
-        if path == COUNT:
-            return Reply(status=200, body={"input_tokens": tokens(units(wire, whole))}), None
+        if _counts_only(path):
+            field = "totalTokens" if wire == "gemini" else "input_tokens"
+            return Reply(status=200, body={field: tokens(units(wire, whole))}), None
+        streams = body.get("stream") or ":stream" in path
         turn, number = self._next(body), next(self._numbers)
-        if isinstance(turn, Failure) and not (turn.in_stream and body.get("stream")):
+        if isinstance(turn, Failure) and not (turn.in_stream and streams):
             return Reply(status=turn.status, body=envelope(wire, turn.status, turn.message, turn.code)), None
         billed = self.cache.bill(wire, whole)
         parts = [] if isinstance(turn, Failure) else parts_of(turn.parts if isinstance(turn, Cut) else turn)
         response = render.answer(wire, whole, parts, billed, number)
-        if not body.get("stream"):
+        if not streams:
             self._remember(wire, whole, response)
             return Reply(status=200, body=response), billed
         if isinstance(turn, Failure):
@@ -172,6 +184,8 @@ class Provider:
             return Reply(status=200, body=error, stream=events.failed(wire, response, error)), billed
         self._remember(wire, whole, response)
         spelled = events.stream(wire, body, response)
+        if wire == "gemini" and "alt=sse" not in path:
+            spelled = events.array(events.gemini_chunks(response))
         return Reply(
             status=200, body=response, stream=spelled[: turn.events] if isinstance(turn, Cut) else spelled
         ), billed
@@ -191,6 +205,25 @@ class Provider:
         for block in response["content"]:
             if block["type"] == "tool_use":
                 self._issued[block["id"]] = thinking
+
+
+def wire_of(path: str) -> check.Wire | None:
+    """The wire that a path is served on; None if it is not. Only Gemini's paths have a query that matters."""
+    bare = path.partition("?")[0]
+    gemini = GEMINI.search(bare)
+    if gemini and gemini["method"] in GEMINI_METHODS:
+        return "gemini"
+    return ROUTES.get(bare)
+
+
+def _counts_only(path: str) -> bool:
+    return path.partition("?")[0].endswith((COUNT, ":countTokens"))
+
+
+def _called(path: str, body: Body) -> Body:
+    """The body with the model that the path names."""
+    gemini = GEMINI.search(path)
+    return {**body, "model": gemini["model"]} if gemini and body else body
 
 
 def _body(raw: bytes) -> Body:
@@ -215,6 +248,9 @@ def refusal_envelope(wire: str, refusal: Refusal) -> Body:
 
 def envelope(wire: str, status: int, message: str, code: str | None = None, path: str = "") -> Body:
     kind = KINDS.get(status, "api_error")
+    if wire == "gemini":
+        name = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED"}.get(status, "UNAVAILABLE")
+        return {"error": {"code": status, "message": message, "status": name}}
     if wire == "anthropic":
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_ebb"}
     return {"error": {"message": message, "type": kind, "param": path or None, "code": code}}

@@ -19,7 +19,7 @@ REASONS_ALOUD = ("deepseek", "kimi")
 
 def answer(wire: str, body: Body, parts: Sequence[Part], billed: CacheBill, number: int) -> Body:
     """`number` is the exchange's place in the upstream's life; ids follow from it alone."""
-    shape = {"anthropic": _anthropic, "openai_chat": _chat, "openai_responses": _responses}[wire]
+    shape = {"anthropic": _anthropic, "openai_chat": _chat, "openai_responses": _responses, "gemini": _gemini}[wire]
     return shape(body, parts, billed, number)
 
 
@@ -124,6 +124,36 @@ def _responses(body: Body, parts: Sequence[Part], billed: CacheBill, number: int
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": billed.prompt + tokens,
         },
+    }
+
+
+def _gemini(body: Body, parts: Sequence[Part], billed: CacheBill, number: int) -> Body:
+    """The first call of a step is signed, and a thought is shown only if the client asked for it."""
+    made: list[Body] = []
+    signed = False
+    for at, part in enumerate(parts):
+        if isinstance(part, Say):
+            made.append({"text": part.text})
+        elif isinstance(part, Use):
+            call: Body = {"id": name("", number, at)[:12], "name": part.name, "args": part.input}
+            signature = (
+                {} if signed else {"thoughtSignature": signing.sign_part(body["model"], signing.call_words(call))}
+            )
+            made.append({"functionCall": call, **signature})
+            signed = True
+    output = _output_tokens(made)
+    thoughts = sum(len(part.text) // CHARACTERS_PER_TOKEN for part in parts if isinstance(part, Think))
+    return {
+        "candidates": [{"content": {"role": "model", "parts": made}, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {
+            "promptTokenCount": billed.prompt,
+            **({"cachedContentTokenCount": billed.read} if billed.read else {}),
+            "candidatesTokenCount": output,
+            **({"thoughtsTokenCount": thoughts} if thoughts else {}),
+            "totalTokenCount": billed.prompt + output + thoughts,
+        },
+        "modelVersion": body["model"],
+        "responseId": name("", number),
     }
 
 

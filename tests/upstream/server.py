@@ -20,7 +20,7 @@ from types import TracebackType
 
 from upstream import signing
 from upstream.finding import Body, Refusal
-from upstream.provider import ROUTES, Exchange, Provider, Reply, envelope
+from upstream.provider import Exchange, Provider, Reply, envelope, wire_of
 from upstream.script import Script
 
 LARGEST = 64 * 1024 * 1024
@@ -72,14 +72,15 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Listener
 
     def do_POST(self) -> None:
-        path = self.path.partition("?")[0]
+        path = self.path
         raw = self._read()
         if raw is None:
             self.close_connection = True
             return self._json(411, envelope("anthropic", 411, "Content-Length is required, and has a limit"))
-        if path not in ROUTES:
+        if wire_of(path) is None:
             return self._json(404, envelope("anthropic", 404, f"no such path: {path}"))
         headers = {name.lower(): value for name, value in self.headers.items()}
+        path = path if wire_of(path) == "gemini" else path.partition("?")[0]
         return self._send(self.server.provider.answer(path, headers, raw))
 
     def do_GET(self) -> None:
@@ -93,7 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.stream is None:
             return self._json(reply.status, reply.body)
         self.send_response(200)
-        self.send_header("content-type", "text/event-stream; charset=utf-8")
+        is_array = reply.stream[:1] and reply.stream[0].startswith(b"[")
+        self.send_header("content-type", "application/json" if is_array else "text/event-stream; charset=utf-8")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         spelled = b"".join(reply.stream)

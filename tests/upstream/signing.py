@@ -6,9 +6,12 @@ signature it did not make; preserved-thinking models also refuse one whose prefi
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 from collections.abc import Iterator
 
+from upstream import gemini_rules
 from upstream.anthropic_request import THINKING, Block, read
 from upstream.anthropic_thinking import open_loop
 from upstream.finding import Body, Refusal, dicts, text_of
@@ -55,10 +58,39 @@ def seal(text: str, organisation: str = ORGANISATION) -> str:
     return f"EbbEnc.{organisation}.{_digest(organisation + text)}"
 
 
+def sign_part(model_name: str, words: str) -> str:
+    """The thought signature of one part on Gemini's wire, in base64 as the API has it."""
+    claim = f"{model_name}/{_digest(words)}"
+    return base64.b64encode(f"EbbThought/{claim}/{_digest(claim)}".encode()).decode()
+
+
+def call_words(call: Body) -> str:
+    """What the signature of a function call is bound to."""
+    return json.dumps([call.get("name"), call.get("args")], sort_keys=True)
+
+
+def _parts(body: Body) -> Iterator[Refusal]:
+    """G6: a signature stands on the part that it was issued for. The placeholder stands on any call."""
+    for at, content in enumerate(gemini_rules.contents(body)):
+        for n, part in enumerate(gemini_rules.parts(content)):
+            signature, call = gemini_rules.value(part, "thoughtSignature"), gemini_rules.value(part, "functionCall")
+            if signature is None or (call is not None and signature == SKIPPED):
+                continue
+            words = text_of(part.get("text")) if call is None else call_words(call)
+            issuer, _, proof = base64.b64decode(signature).decode().removeprefix("EbbThought/").rpartition("/")
+            if issuer.rpartition("/")[2] != _digest(words) or proof != _digest(issuer):
+                yield Refusal("G6", f"contents[{at}].parts[{n}]", "Thought signature is not valid.")
+
+
+SKIPPED = "skip_thought_signature_validator"
+
+
 def refusals(wire: str, body: Body) -> list[Refusal]:
     """What the issuer sees and a reader of the rules cannot."""
     if wire == "anthropic":
         return list(_thinking(body))
+    if wire == "gemini":
+        return list(_parts(body))
     return list(_sealed(body)) if wire == "openai_responses" else []
 
 

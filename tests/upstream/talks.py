@@ -17,6 +17,7 @@ from upstream.finding import Body
 from upstream.story import Question, Step, Story
 from upstream.talk_anthropic import AnthropicTalk
 from upstream.talk_chat import ChatTalk
+from upstream.talk_gemini import GeminiTalk
 from upstream.talk_responses import ResponsesTalk
 
 
@@ -27,10 +28,11 @@ class Talk(Protocol):
     def body(self) -> Body: ...
 
 
-TALKS: dict[str, type[AnthropicTalk] | type[ChatTalk] | type[ResponsesTalk]] = {
+TALKS: dict[str, type[AnthropicTalk] | type[ChatTalk] | type[ResponsesTalk] | type[GeminiTalk]] = {
     "anthropic": AnthropicTalk,
     "openai_chat": ChatTalk,
     "openai_responses": ResponsesTalk,
+    "gemini": GeminiTalk,
 }
 MOST_TURNS = 5
 """Under Hypothesis: enough for old and new turns, few enough to draw."""

@@ -17,10 +17,11 @@ from upstream.talk_anthropic import MODELS
 from upstream.talks import bodies, grow, history, sessions
 
 SEEDS = range(60)
+KEYS = ("messages", "input", "contents")
 
 
 def turns_of(body: Body) -> list[Body]:
-    found: list[Body] = body["messages"] if "messages" in body else body["input"]
+    found: list[Body] = next(body[key] for key in KEYS if key in body)
     return found
 
 
@@ -44,14 +45,16 @@ def test_dropping_any_one_message_that_answers_a_call_is_refused(wire: str, data
     if not answers:
         return
     gone = data.draw(st.sampled_from(answers))
-    field = "input" if "input" in body else "messages"
+    field = next(key for key in KEYS if key in body)
 
     assert refusals(wire, {**body, field: [turn for at, turn in enumerate(turns_of(body)) if at != gone]})
 
 
 def _answers(turn: Body) -> bool:
-    blocks = turn.get("content") if isinstance(turn.get("content"), list) else []
-    inside = any(block.get("type") == "tool_result" for block in blocks or [])
+    content = turn.get("content", turn.get("parts"))
+    blocks = content if isinstance(content, list) else []
+    answers = ("functionResponse", "function_response")
+    inside = any(block.get("type") == "tool_result" or any(key in block for key in answers) for block in blocks)
     return inside or turn.get("role") == "tool" or str(turn.get("type")).endswith("_call_output")
 
 
@@ -64,7 +67,8 @@ def test_each_request_extends_the_one_before(wire: str, data: st.DataObject) -> 
 
         assert turns_of(later)[:kept] == turns_of(earlier)[:kept]
         assert len(turns_of(later)) > len(turns_of(earlier))
-        assert {**later, "messages": 0, "input": 0} == {**earlier, "messages": 0, "input": 0}
+        assert later.keys() == earlier.keys()
+        assert all(later[key] == earlier[key] for key in later if key not in KEYS)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -121,6 +125,21 @@ FEATURES = {
         '"store": false',
         '"phase"',
         "apply_patch",
+        "队列",
+    ],
+    "gemini": [
+        '"functionCall"',
+        '"function_call"',
+        '"thoughtSignature"',
+        '"thought_signature"',
+        '"thought": true',
+        '"inlineData"',
+        '"executableCode"',
+        '"error"',
+        '"matches"',
+        '"id"',
+        '"model": "gemini-2.5-pro"',
+        '"model": "gemini-3-pro-preview"',
         "队列",
     ],
 }

@@ -12,6 +12,7 @@ from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
 from ebbtide.wire.echoes import block_fingerprints
 from ebbtide.wire.reader import Reader, write_messages
+from wire_messages import text_message
 
 ANTHROPIC = {
     "model": "claude-sonnet-5",
@@ -51,7 +52,28 @@ RESPONSES = {
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]},
     ],
 }
-BODIES = {"anthropic": ANTHROPIC, "openai_chat": CHAT, "openai_responses": RESPONSES}
+GEMINI = {
+    "systemInstruction": {"parts": [{"text": "Be brief."}]},
+    "contents": [
+        {"role": "user", "parts": [{"text": "fix it"}]},
+        {
+            "role": "model",
+            "parts": [
+                {"functionCall": {"id": "t1", "name": "read", "args": {}}, "thoughtSignature": "c2ln"},
+                {"function_call": {"id": "t2", "name": "shell", "args": {"command": "ls"}}},
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [
+                {"functionResponse": {"id": "t1", "name": "read", "response": {"error": "alpha"}}},
+                {"function_response": {"id": "t2", "name": "shell", "response": {"result": "beta"}}},
+            ],
+        },
+        {"role": "model", "parts": [{"text": "done"}]},
+    ],
+}
+BODIES = {"anthropic": ANTHROPIC, "openai_chat": CHAT, "openai_responses": RESPONSES, "gemini": GEMINI}
 each_wire = pytest.mark.parametrize("wire", BODIES)
 
 
@@ -200,7 +222,7 @@ def test_our_own_replacement_sent_back_is_recognized_only_by_its_recorded_conten
 @each_wire
 def test_a_grown_conversation_is_read_from_where_it_grew(wire):
     reader, body = Reader(DEFAULT), BODIES[wire]
-    key = "input" if wire == "openai_responses" else "messages"
+    key = WIRES[wire].list_key
     first = reader.read({**body, key: body[key][:3]})
 
     grown = reader.read(body)
@@ -213,9 +235,9 @@ def test_a_grown_conversation_is_read_from_where_it_grew(wire):
 @each_wire
 def test_a_rewound_conversation_gets_the_ids_of_a_fresh_reading(wire):
     reader, body = Reader(DEFAULT), BODIES[wire]
-    key = "input" if wire == "openai_responses" else "messages"
+    key = WIRES[wire].list_key
     reader.read(body)
-    other = {"role": "user", "content": "fix it"}
+    other = text_message(wire, "user", "fix it")
     rewound = {**body, key: [*body[key][:2], other]}
 
     assert [item.id for item in reader.read(rewound).items] == [item.id for item in read(rewound).items]

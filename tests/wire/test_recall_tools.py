@@ -15,11 +15,12 @@ BODIES = {
     "anthropic": {"model": "claude-opus-4-5", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]},
     "openai_chat": {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]},
     "openai_responses": {"model": "gpt-5", "input": [{"role": "user", "content": "hi"}]},
+    "gemini": {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
 }
 
 
 def function(tool):
-    return tool.get("function", tool)
+    return tool["functionDeclarations"][0] if "functionDeclarations" in tool else tool.get("function", tool)
 
 
 @pytest.mark.parametrize("wire", list(WIRES))
@@ -34,6 +35,7 @@ def test_each_wire_gets_both_tools_in_its_own_shape(wire):
         "anthropic": (False, False, True),
         "openai_chat": (True, True, False),
         "openai_responses": (True, False, False),
+        "gemini": (False, False, False),
     }[wire]
     assert detect({**BODIES[wire], "tools": tools}).name == wire
 

@@ -18,6 +18,7 @@ REQUESTS = {
     "anthropic": {"model": "claude-opus-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "go"}]},
     "openai_chat": {"model": "deepseek-reasoner", "messages": [{"role": "user", "content": "go"}]},
     "openai_responses": {"model": "gpt-5", "input": [{"role": "user", "content": "go"}]},
+    "gemini": {"model": "gemini-3-pro-preview", "contents": [{"role": "user", "parts": [{"text": "go"}]}]},
 }
 BILL = CacheBill(fresh=100, read=500, written_5m=100)
 
@@ -95,6 +96,7 @@ def test_an_unknown_event_makes_a_stream_no_answer():
         {"type": "content_block_delta", "delta": 5},
         {"type": "response.completed", "response": []},
         {"usage": "x"},
+        {"candidates": [None, {"content": {"parts": [3, {"functionCall": 1}]}}], "usageMetadata": 1},
     ],
     ids=str,
 )

@@ -40,7 +40,14 @@ def spoken(text: str, kind: str = "output_text") -> Body:
     return {"type": "message", "content": [{"type": kind, "text": text, "refusal": text}]}
 
 
+def candidate(*parts: Body, reason: str | None = "STOP", **more: Any) -> Body:
+    counts = {"promptTokenCount": 7, "candidatesTokenCount": 1, "thoughtsTokenCount": 1, "totalTokenCount": 9}
+    content = {"role": "model", "parts": list(parts)}
+    return {"candidates": [{"content": content, "finishReason": reason}], "usageMetadata": counts, **more}
+
+
 TEXT: Body = {"type": "text", "text": "all"}
+WORDS: Body = {"text": "all"}
 ANSWERS: list[tuple[str, Body, str, str]] = [
     ("anthropic", message({"type": "thinking", "thinking": "hm"}, TEXT, TEXT), "allall", "end"),
     ("anthropic", message(TEXT, stop="stop_sequence"), "all", "end"),
@@ -71,6 +78,14 @@ ANSWERS: list[tuple[str, Body, str, str]] = [
     ("openai_responses", response(spoken("all"), {"type": "function_call"}), "all", "tool"),
     ("openai_responses", response(spoken("all"), {"type": "web_search_call"}), "all", "tool"),
     ("openai_responses", response(spoken("all"), status="failed"), "all", "other"),
+    ("gemini", candidate({"text": "hm", "thought": True}, WORDS, WORDS), "allall", "end"),
+    ("gemini", candidate(WORDS, reason="MAX_TOKENS"), "all", "length"),
+    ("gemini", candidate(reason="SAFETY"), "", "refusal"),
+    ("gemini", candidate(reason="PROHIBITED_CONTENT"), "", "refusal"),
+    ("gemini", {**candidate(reason=None), "candidates": [], "promptFeedback": {"blockReason": "OTHER"}}, "", "refusal"),
+    ("gemini", candidate(WORDS, {"functionCall": {"name": "f"}}), "all", "tool"),
+    ("gemini", candidate(reason="MALFORMED_FUNCTION_CALL"), "", "other"),
+    ("gemini", candidate(WORDS, reason=None), "all", "other"),
 ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from upstream import signing
 from upstream.caching import Cache
 from upstream.check import refusals, warnings
 from upstream.talks import bodies, sessions
+from wire_messages import text_message
 
 PROMPT = "Summarise the conversation. Answer in words, call no tool."
 CAP = 2_000
@@ -45,8 +46,8 @@ def gpt(*messages: Body, **more: Any) -> Body:
 def words_at_the_end(name: str, body: Body) -> tuple[str, str]:
     """Who speaks last, and what."""
     last = body[WIRES[name].list_key][-1]
-    content = last["content"]
-    return last["role"], content if isinstance(content, str) else content[-1]["text"]
+    content = last["parts"] if name == "gemini" else last["content"]
+    return last.get("role", "user"), content if isinstance(content, str) else content[-1]["text"]
 
 
 # --- for any conversation ---------------------------------------------------------------------------------------------
@@ -351,8 +352,10 @@ def test_a_transcript_is_one_user_message_with_the_question_after_what_is_quoted
         WIRES[name], model="small", prompt=PROMPT, quoted="<history>x</history>", max_tokens=CAP
     )
 
-    assert question[WIRES[name].list_key] == [{"role": "user", "content": f"<history>x</history>\n\n{PROMPT}"}]
-    assert sum(value == CAP for value in question.values()) == 1
+    message = text_message(name, "user", f"<history>x</history>\n\n{PROMPT}")
+    room = THINKING_ROOM if name == "gemini" else 0
+    assert question[WIRES[name].list_key] == [message]
+    assert sum(value in (CAP, {"maxOutputTokens": CAP + room}) for value in question.values()) == 1
     assert len(question) == 3
     assert violations(WIRES[name], question) == []  # type: ignore[arg-type]
     assert refusals(name, question, betas=()) == []

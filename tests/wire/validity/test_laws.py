@@ -65,6 +65,10 @@ BAD_ENDINGS = {
     "anthropic": [{"role": "assistant", "content": [{"type": "text", "text": ""}]}, {"role": "user", "content": ""}],
     "openai_chat": [{"role": "assistant", "content": "x", "tool_calls": []}, {"role": "tool", "tool_call_id": "?"}],
     "openai_responses": [{"type": "function_call_output", "call_id": "?"}, {"type": "reasoning", "summary": []}],
+    "gemini": [
+        {"role": "model", "parts": [{"functionResponse": {}}, {"text": "x"}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "?", "response": {}}}, {"text": "y"}]},
+    ],
 }
 
 
