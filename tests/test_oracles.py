@@ -36,6 +36,7 @@ ONLY_OURS: dict[str, dict[str, str]] = {
         "R3": "reasoning without an id, and nothing of the model's after it: the list's message names an id",
         "R9": "a doubled call_id: the list speaks of the ids of items",
     },
+    "gemini": {},
 }
 """What we refuse and the upstream accepts, rule by rule, and why that may be."""
 ONLY_THEIRS: dict[str, dict[str, str]] = {
@@ -52,6 +53,7 @@ ONLY_THEIRS: dict[str, dict[str, str]] = {
         "R2": "an output beside a reference to stored items: the call it answers may be among them",
         "R11": "an output before its call in a thread that the server keeps: such a request goes through untouched",
     },
+    "gemini": {},
 }
 """What the upstream refuses and we accept."""
 
@@ -122,7 +124,7 @@ def spots(messages: list[Body]) -> list[tuple[list[Body], int]]:
     """Places in lists of messages and of blocks."""
     found = [(messages, at) for at in range(len(messages))]
     for message in messages:
-        for parts in (message.get("content"), message.get("tool_calls")):
+        for parts in (message.get("content"), message.get("tool_calls"), message.get("parts")):
             if isinstance(parts, list):
                 found += [(parts, at) for at in range(len(parts))]
     return found or [(messages, 0)]
@@ -144,9 +146,14 @@ def _cut(draw: st.DrawFn, parts: list[Body], at: int) -> None:
     del parts[at:]
 
 
+_CALL_KEYS = ("functionCall", "functionResponse", "function_call", "function_response")
+"""Gemini's calls and responses are inside their parts."""
+
+
 def _rename(draw: st.DrawFn, parts: list[Body], at: int) -> None:
     """An id that answers nothing, or that no provider would take."""
-    for part in parts[at : at + 1]:
+    for whole in parts[at : at + 1]:
+        part = next((whole[key] for key in _CALL_KEYS if key in whole), whole)
         for key in ("id", "tool_use_id", "tool_call_id", "call_id"):
             if key in part:
                 part[key] = draw(st.sampled_from(["", "call_elsewhere", "a b", "x" * 70]))
@@ -155,7 +162,7 @@ def _rename(draw: st.DrawFn, parts: list[Body], at: int) -> None:
 
 def _empty(draw: st.DrawFn, parts: list[Body], at: int) -> None:
     for part in parts[at : at + 1]:
-        for key in ("text", "content", "tool_calls", "signature"):
+        for key in ("text", "content", "tool_calls", "signature", "parts", "thoughtSignature", "thought_signature"):
             if key in part:
                 part[key] = draw(st.sampled_from(["", " \n", None])) if not isinstance(part[key], list) else []
                 return
@@ -164,7 +171,7 @@ def _empty(draw: st.DrawFn, parts: list[Body], at: int) -> None:
 def _side(draw: st.DrawFn, parts: list[Body], at: int) -> None:
     for part in parts[at : at + 1]:
         if "role" in part:
-            part["role"] = draw(st.sampled_from(["user", "assistant", "system"]))
+            part["role"] = draw(st.sampled_from(["user", "assistant", "system", "model"]))
 
 
 ACCIDENTS = (_lose, _double, _swap, _cut, _rename, _empty, _side)

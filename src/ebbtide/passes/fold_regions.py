@@ -100,9 +100,9 @@ def _without_halves(view: View, start: int, stop: int) -> EntryRange | None:
     calls = {entry.call_id for entry in entries if entry.kind == "call"}
     results = {entry.call_id for entry in entries if entry.kind == "result"}
     pairs = calls & results
+    if not pairs:
+        return None  # a reminder alone is no region
     complete = [not entry.call_id or entry.call_id in pairs for entry in entries]
-    if not any(complete):
-        return None
     first = complete.index(True)
     # A half in the middle splits the region: what precedes it is enough for now.
     end = complete.index(False, first) if False in complete[first:] else len(complete)
