@@ -103,10 +103,11 @@ def repair(
     if start < accepted:
         rechecked = {id for message in messages[start:accepted] for id in rules.call_ids(message)}
         call_ids, breakpoints = call_ids - rechecked if rechecked else call_ids, None
-<<<<<<< HEAD
-    if rules.is_ordinary(body, start, call_ids, breakpoints):
+    names_model = not model or "model" in body
+    known = body if names_model else {**body, "model": model}
+    if rules.is_ordinary(known, start, call_ids, breakpoints):
         return body, ()
-    repaired, findings = apply_rules(wire, body, start, call_ids, breakpoints)
+    repaired, findings = apply_rules(wire, known, start, call_ids, breakpoints)
     if not findings:
         return body, ()
     for finding in findings:
@@ -114,18 +115,8 @@ def repair(
             refuse(finding)
     for finding in check(wire, repaired, start, call_ids, None):
         refuse(finding)
-=======
-    names_model = not model or "model" in body
-    known = body if names_model else {**body, "model": model}
-    if not rules.check(known, start, call_ids, breakpoints):
-        return body, ()
-    repaired, findings = rules.repair(known, start, call_ids)
-    unrepaired = rules.check(repaired, start, call_ids, None)
-    if unrepaired:
-        refuse(unrepaired[0])
     if not names_model:
         repaired = {name: value for name, value in repaired.items() if name != "model"}
->>>>>>> d2d3414 (Pair calls without ids in order, and let a wire say which results failed and which model a request is for)
     return repaired, tuple(finding.as_repair for finding in findings)
 
 

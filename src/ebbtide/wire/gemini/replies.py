@@ -100,8 +100,9 @@ class _StreamAssembler:
         """Of each part, the pieces of its text."""
         self._size, self._is_broken = 0, False
 
-    def add(self, event: dict[str, Any]) -> None:
+    def add(self, event: dict[str, Any]) -> str:
         """Several answers at once are not understood: nobody knows which one the client keeps."""
+        text = ""
         candidates = as_dicts(event.get("candidates"))
         others = [candidate for candidate in candidates if as_int(candidate.get("index")) != 0]
         self._is_broken = self._is_broken or bool(others) or bool(event.get("error"))
@@ -112,9 +113,11 @@ class _StreamAssembler:
             self._content.update({name: value for name, value in content.items() if name != "parts"})
             for part in parts_of(content):
                 self._add_part(part)
+                text += "" if is_thought(part) else as_text(find(part, "text"))
         is_blocked = bool(find(find(event, "promptFeedback"), "blockReason"))
         has_ended = is_blocked or bool(find(self._candidate, "finishReason"))
         self.is_complete = has_ended and not self._is_broken
+        return text
 
     def _add_part(self, part: Any) -> None:
         """Add a piece of text to the last part, if neither is signed (G6) and both are of one kind."""

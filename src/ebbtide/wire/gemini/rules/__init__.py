@@ -24,20 +24,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from ebbtide.wire.gemini.fields import call_of, find, is_model_content, parts_of, response_of
+from ebbtide.wire.gemini.fields import call_of, find, is_model_content, is_thought, parts_of, response_of
 from ebbtide.wire.gemini.rules.content import clean_content
 from ebbtide.wire.gemini.rules.pairs import pair_responses
 from ebbtide.wire.gemini.rules.signatures import sign_calls
-from ebbtide.wire.protocol import Finding
-from ebbtide.wire.validity import (
-    SHAPE,
-    Indexed,
-    Json,
-    Log,
-    find_unencodable_parts,
-    make_parts_encodable,
-    refuse_unrepairable,
-)
+from ebbtide.wire.protocol import Log
+from ebbtide.wire.validity import SHAPE, Indexed, Json, is_encodable
+
+Body = Mapping[str, Json]
 
 CONTINUED = "[The conversation before this was left out.]"
 GO_ON = "Please continue."
@@ -48,18 +42,31 @@ ENDS_WITH_MODEL = "Please ensure that multiturn requests end with a user turn or
 ALTERNATE = "Please ensure that multiturn requests alternate between user and model."
 
 
-def check(body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> list[Finding]:
-    """Find all that is wrong from `since` on: what the repair would note."""
-    return _repair_body(body, since)[1]
+def repair(body: Body, since: int, _call_ids: AbstractSet[str], _breakpoints: int | None, log: Log) -> Body:
+    contents = body["contents"]
+    cleaned = ((n, clean_content(contents[n], n, log)) for n in range(since, len(contents)))
+    entries = [Indexed(n, content) for n, content in cleaned if content is not None]
+    if log.is_hopeless:
+        return body
+    has_earlier = since > 0 or bool(find(body, "cachedContent"))
+    entries = merge_neighbours(entries, log)
+    entries = merge_neighbours(pair_responses(entries, log, may_answer_earlier=not since and has_earlier), log)
+    if not entries and not since:
+        log.note(SHAPE, "contents", "GenerateContentRequest.contents: contents is not specified")
+        return body
+    entries = _fix_ends(entries, log, has_earlier=has_earlier)
+    entries = sign_calls(body, since, entries, log)
+    return {**body, "contents": [*contents[:since], *(entry.message for entry in entries)]}
 
 
-def repair(
-    body: Mapping[str, Json], since: int, _call_ids: AbstractSet[str]
-) -> tuple[Mapping[str, Json], list[Finding]]:
-    """Return a valid body, and what was repaired."""
-    repaired, log = _repair_body(body, since)
-    refuse_unrepairable(log)
-    return repaired, log
+def is_ordinary(_body: Body, _since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> bool:
+    return False
+
+
+def drop_broken_thinking(content: Json) -> Json:
+    parts = parts_of(content)
+    kept = [part for part in parts if not is_thought(part) or is_encodable(part)]
+    return content if len(kept) == len(parts) else {**content, "parts": kept}
 
 
 def list_rule(_value: Json) -> str:
@@ -76,28 +83,6 @@ def first_to_check(contents: Sequence[Json], since: int) -> int:
 def call_ids(content: Json) -> frozenset[str]:
     calls = [call for part in parts_of(content) if (call := call_of(part)) is not None]
     return frozenset(str(call["id"]) for call in calls if call.get("id"))
-
-
-def _repair_body(body: Mapping[str, Json], since: int) -> tuple[Mapping[str, Json], Log]:
-    log = Log(find_unencodable_parts(body, "contents", since))
-    if log.is_hopeless:
-        return body, log
-    if log:
-        body = make_parts_encodable(body, "contents", since)
-    contents = body["contents"]
-    cleaned = ((n, clean_content(contents[n], n, log)) for n in range(since, len(contents)))
-    entries = [Indexed(n, content) for n, content in cleaned if content is not None]
-    if log.is_hopeless:
-        return body, log
-    has_earlier = since > 0 or bool(find(body, "cachedContent"))
-    entries = merge_neighbours(entries, log)
-    entries = merge_neighbours(pair_responses(entries, log, may_answer_earlier=not since and has_earlier), log)
-    if not entries and not since:
-        log.note(SHAPE, "contents", "GenerateContentRequest.contents: contents is not specified")
-        return body, log
-    entries = _fix_ends(entries, log, has_earlier=has_earlier)
-    entries = sign_calls(body, since, entries, log)
-    return {**body, "contents": [*contents[:since], *(entry.message for entry in entries)]}, log
 
 
 def merge_neighbours(entries: list[Indexed], log: Log) -> list[Indexed]:

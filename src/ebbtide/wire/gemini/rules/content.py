@@ -16,7 +16,8 @@ from ebbtide.wire.gemini.fields import (
     response_of,
     signature_of,
 )
-from ebbtide.wire.validity import SHAPE, Json, Log, as_text
+from ebbtide.wire.protocol import Log
+from ebbtide.wire.validity import SHAPE, Json, as_text
 
 ROLES = ("user", "model", "function")
 _BESIDE_DATA = frozenset(

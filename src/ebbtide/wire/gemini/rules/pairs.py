@@ -16,7 +16,8 @@ from ebbtide.wire.gemini.fields import (
     replace_field,
     response_of,
 )
-from ebbtide.wire.validity import Indexed, Json, Log
+from ebbtide.wire.protocol import Log
+from ebbtide.wire.validity import Indexed, Json
 
 NOT_AFTER_CALL = "Please ensure that function response turn comes immediately after a function call turn."
 NOT_AS_MANY = (

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from ebbtide.wire.gemini.fields import call_of, is_model_content, parts_of, response_of, sign, signature_of
-from ebbtide.wire.validity import Indexed, Json, Log
+from ebbtide.wire.protocol import Log
+from ebbtide.wire.validity import Indexed, Json
 
 NEEDS_SIGNATURES = re.compile(r"gemini-(?:[3-9]|\d\d|(?:pro|flash|flash-lite)-latest)")
 NOT_SIGNED = (
