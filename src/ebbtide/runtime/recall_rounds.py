@@ -77,7 +77,8 @@ class RecallRounds:
 
     def next_calls(self, response: Mapping[str, object], *, is_complete: bool) -> RecallCalls | None:
         """Take the current answer, whole. Return the calls to answer; None if the client's answer is complete."""
-        self._answers.append(response)
+        if response:
+            self._answers.append(response)
         if not is_complete:
             return None
         content = self._merger.read(response)

@@ -19,6 +19,8 @@ OnBytes = Callable[[bytes], None]
 
 _MAX_COPY_BYTES = 64 << 20
 """No answer of a model is a hundredth of this; anything larger is not copied."""
+_ABOUT_BYTES = frozenset({"content-length", "content-encoding", "transfer-encoding", "content-md5", "etag"})
+"""Headers that are about the bytes of a response."""
 _PARSED_FIELDS = frozenset({"parsed", "parsed_arguments"})
 """Fields that the SDK's own parsing adds to an answer."""
 
@@ -101,17 +103,33 @@ def copy_when_read(response: Response, on_bytes: OnBytes) -> bytes:
 def _copied_stream(response: Response, on_bytes: OnBytes) -> object:
     get_header = cast(Callable[[str, str], str], getattr(response.headers, "get", lambda _, default: default))
     encoding = get_header("content-encoding", "")
-    # The library's own class, below any that was derived from it: it knows how to decompress.
-    plain_class = next(kind for kind in reversed(type(response).__mro__) if kind.__name__ == "Response")
-    make_response = cast(Callable[..., Response], plain_class)
+    plain_class = _plain_class(response)
 
     def on_end(raw: bytes) -> None:
         # A compressed stream that was cut cannot be read: it was no complete response.
         with suppress(Exception):
             headers = {"content-encoding": encoding}
-            on_bytes(make_response(200, headers=headers, content=raw).content if encoding else raw)
+            on_bytes(plain_class(200, headers=headers, content=raw).content if encoding else raw)
 
-    return _stream_copy_class(cast(Hashable, type(response.stream)))(response.stream, on_end)
+    return derive_stream_class(_StreamCopy, response.stream)(response.stream, on_end)
+
+
+def make_response(response: Response, **content: object) -> Response:
+    """Make a response with other content, read or to be read, that is otherwise like this one."""
+    headers = cast(Mapping[str, str], response.headers)
+    kept = {name: value for name, value in headers.items() if name.lower() not in _ABOUT_BYTES}
+    request, extensions = getattr(response, "request", None), dict(getattr(response, "extensions", {}))
+    options = {"headers": kept, "request": request, "extensions": extensions, **content}
+    new = _plain_class(response)(response.status_code, **options)
+    with suppress(Exception):  # it is known only of a response that was read
+        new.elapsed = response.elapsed  # type: ignore[attr-defined]
+    return new
+
+
+def _plain_class(response: Response) -> Callable[..., Response]:
+    """Return the library's own class, below any that was derived from it: it knows how to decompress."""
+    plain_class = next(kind for kind in reversed(type(response).__mro__) if kind.__name__ == "Response")
+    return cast(Callable[..., Response], plain_class)
 
 
 class _StreamCopy:
@@ -164,8 +182,12 @@ class _StreamCopy:
             self._on_end(b"".join(parts))
 
 
+def derive_stream_class(stream_class: type, inner: object) -> Callable[..., object]:
+    """Derive a class that the HTTP library accepts as one of its own streams, such as `inner`: it checks the class."""
+    return _derive_stream_class(cast(Hashable, stream_class), cast(Hashable, type(inner)))
+
+
 @lru_cache(maxsize=16)
-def _stream_copy_class(inner: type) -> Callable[[object, OnBytes], object]:
-    """Derive a class that the HTTP library accepts as one of its own streams: it checks the class."""
+def _derive_stream_class(stream_class: type, inner: type) -> Callable[..., object]:
     bases = tuple(kind for kind in inner.__mro__ if kind.__name__ in ("SyncByteStream", "AsyncByteStream"))
-    return cast(Callable[[object, OnBytes], object], type("StreamCopy", (_StreamCopy, *bases), {}))
+    return cast(Callable[..., object], type("Stream", (stream_class, *bases), {}))

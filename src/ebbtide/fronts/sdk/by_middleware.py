@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar, cast
 
 from ebbtide.fronts.sdk.answers import aaccept_answer, accept_answer, attach_report
 from ebbtide.fronts.sdk.call_gate import CallGate, GatedCall, read_call
+from ebbtide.fronts.sdk.recall_answers import ReadableResponse, RecallAnswer
 from ebbtide.fronts.sdk.sessions import ModelCall
 
 
@@ -30,18 +31,10 @@ class Request(Protocol):
     def copy(self, *, body: object) -> Request: ...
 
 
-class Http(Protocol):
-    status_code: int
-    is_closed: bool
-
-    def read(self) -> bytes: ...
-    async def aread(self) -> bytes: ...
-
-
 class Response(Protocol):
     """Anthropic's `APIResponse` and `AsyncAPIResponse`."""
 
-    http_response: Http
+    http_response: ReadableResponse
     parse: Callable[[], object]
 
 
@@ -101,12 +94,15 @@ class Middleware(GateMiddleware):
             return call_next(request)
         response = call_next(_with_body(request, gated))
         if response.http_response.status_code >= 400:
-            refusal = _refusal(response, response.http_response.read())
+            refusal = Refusal(response.http_response.status_code, _text(response.http_response.read()))
             if not gated.shrink_after(refusal):
                 return response
             response = call_next(_with_body(request, gated))
         if response.http_response.status_code < 400:
-            accept_answer(gated, response)
+            if gated.has_recall_tools:
+                gated = _answer_recalls(gated, request, response, call_next)
+            else:
+                accept_answer(gated, response)
         if _can_parse(request, response):
             with suppress(Exception):  # the SDK parses again and raises its own error
                 attach_report(response.parse(), gated.report)
@@ -121,17 +117,55 @@ class AsyncMiddleware(GateMiddleware):
             return await call_next(request)
         response = await call_next(_with_body(request, gated))
         if response.http_response.status_code >= 400:
-            refusal = _refusal(response, await response.http_response.aread())
+            refusal = Refusal(response.http_response.status_code, _text(await response.http_response.aread()))
             if not await gated.ashrink_after(refusal):
                 return response
             response = await call_next(_with_body(request, gated))
         if response.http_response.status_code < 400:
-            await aaccept_answer(gated, response)
+            if gated.has_recall_tools:
+                gated = await _aanswer_recalls(gated, request, response, call_next)
+            else:
+                await aaccept_answer(gated, response)
         if _can_parse(request, response):
             with suppress(Exception):
                 parsed = response.parse()
                 attach_report(await parsed if isinstance(parsed, Awaitable) else parsed, gated.report)
         return response
+
+
+def _answer_recalls(
+    gated: GatedCall, request: Request, response: Response, call_next: Callable[[Request], Response]
+) -> GatedCall:
+    """Answer the recall calls in this response, and let it show what the caller gets. Return the newest request."""
+
+    def send(next_call: GatedCall) -> ReadableResponse:
+        http = call_next(_with_body(request, next_call)).http_response
+        if http.status_code < 400 or not next_call.shrink_after(Refusal(http.status_code, _text(http.read()))):
+            return http
+        return call_next(_with_body(request, next_call)).http_response
+
+    answer = RecallAnswer(gated)
+    response.http_response = answer.show(response.http_response, send)
+    attach_report(response, answer.gated.report)
+    return answer.gated
+
+
+async def _aanswer_recalls(
+    gated: GatedCall, request: Request, response: Response, call_next: Callable[[Request], Awaitable[Response]]
+) -> GatedCall:
+    async def send(next_call: GatedCall) -> ReadableResponse:
+        http = (await call_next(_with_body(request, next_call))).http_response
+        if http.status_code < 400:
+            return http
+        refusal = Refusal(http.status_code, _text(await http.aread()))
+        if not await next_call.ashrink_after(refusal):
+            return http
+        return (await call_next(_with_body(request, next_call))).http_response
+
+    answer = RecallAnswer(gated)
+    response.http_response = await answer.ashow(response.http_response, send)
+    attach_report(response, answer.gated.report)
+    return answer.gated
 
 
 def _read_call(client: object, request: Request) -> ModelCall | None:
@@ -143,8 +177,8 @@ def _with_body(request: Request, gated: GatedCall) -> Request:
     return request if gated.body is request.json else request.copy(body=gated.body)
 
 
-def _refusal(response: Response, raw: bytes) -> Refusal:
-    return Refusal(response.http_response.status_code, raw.decode("utf-8", "replace"))
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
 
 
 def _can_parse(request: Request, response: Response) -> bool:

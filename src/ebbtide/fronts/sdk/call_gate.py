@@ -15,21 +15,25 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ebbtide.core.errors import BadRequest, Blocked, Busy, WontFit
 from ebbtide.fronts.sdk.client_sessions import ClientSessions
 from ebbtide.fronts.sdk.sessions import Body, ModelCall, SdkSession, SdkSessions, SessionName, identify_owner
 from ebbtide.policy import Policy
 from ebbtide.runtime import Context, Ready, Report
+from ebbtide.runtime.recall_rounds import RecallCalls, insert_answers
 from ebbtide.wire import WIRES
 from ebbtide.wire.overflow import find_overflow_in_error
+from ebbtide.wire.recall_tools import with_recall_tools
 from ebbtide.wire.replies import parse_event
 from ebbtide.wire.sse import EventReader
 
 _log = logging.getLogger("ebbtide")
 
 OnReport = Callable[[str, Report], None]
+WriteBack = Callable[[list[object]], list[object]]
+"""Returns messages of the model as the SDK's callers send them back."""
 AskModel = Callable[[ModelCall, Body], object]
 """Asks a model through the client that was not wrapped. Takes the session's newest call and a request."""
 
@@ -67,7 +71,16 @@ class GatedCall:
     gate: CallGate
     session: SdkSession
     call: ModelCall
+    request: Body
+    """The caller's body, with the recall tools if they were added."""
+    continued: Body
+    """The same with what the caller has of the answer so far: what was prepared."""
     ready: Ready
+
+    @property
+    def has_recall_tools(self) -> bool:
+        """Whether the recall tools were added, so that the answer may call them."""
+        return self.request is not self.call.body
 
     @property
     def body(self) -> Body:
@@ -87,7 +100,7 @@ class GatedCall:
         with self.gate.fail_open(), self.session.lock:
             if self.session.last_ready is not self.ready:
                 # Another call of this session came between, and a context can only compact what it prepared last.
-                context.prepare(self.call.body)
+                context.prepare(self.continued)
             self.ready = self.session.last_ready = context.overflowed(error)
             return True
         return False
@@ -99,7 +112,7 @@ class GatedCall:
         with self.gate.fail_open():
             async with _locked(self.session):
                 if self.session.last_ready is not self.ready:
-                    await context.aprepare(self.call.body)
+                    await context.aprepare(self.continued)
                 self.ready = self.session.last_ready = await context.aoverflowed(error)
             return True
         return False
@@ -119,18 +132,58 @@ class GatedCall:
         with self.gate.fail_open(), self.session.lock:
             self.ready.record(response)
 
+    def record_usage(self, response: object) -> None:
+        """Record only the usage of a response that the caller gets otherwise than it is."""
+        with self.gate.fail_open(), self.session.lock:
+            self.ready.record_usage(response)
+
     def record_bytes(self, raw: bytes) -> None:
         """Record a response from all of its bytes: JSON, or a stream of events."""
-        response: object = None
-        with suppress(ValueError, RecursionError):
-            response = json.loads(raw)
-        response = response if isinstance(response, Mapping) else _assemble(self.call.wire, raw)
+        response = read_response(self.call.wire, raw)
         if response:
             self.record(response)
 
+    def next_round(self, calls: RecallCalls) -> GatedCall | None:
+        """Answer the model's recall calls. Return the request that asks it to go on; None if the caller is next."""
+        with self.gate.fail_open(), self.session.lock:
+            if self.session.last_ready is not self.ready:
+                self.session.context.prepare(self.continued)
+            body = self._insert_answers(calls)
+            if body is not None:
+                self.session.last_ready = self.session.context.prepare(body)
+                return replace(self, continued=body, ready=self.session.last_ready)
+        return None
 
-def _assemble(wire: str, raw: bytes) -> Mapping[str, object] | None:
-    """Put a stream's events together; None if it broke off."""
+    async def anext_round(self, calls: RecallCalls) -> GatedCall | None:
+        with self.gate.fail_open():
+            async with _locked(self.session):
+                if self.session.last_ready is not self.ready:
+                    await self.session.context.aprepare(self.continued)
+                body = await asyncio.to_thread(self._insert_answers, calls)
+                if body is not None:
+                    self.session.last_ready = await self.session.context.aprepare(body)
+                    return replace(self, continued=body, ready=self.session.last_ready)
+        return None
+
+    def _insert_answers(self, calls: RecallCalls) -> Body | None:
+        """Answer the calls. Return the next request as the caller would send it if it had the answer so far."""
+        insert_answers(self.session.context, calls)
+        self.session.last_ready = None
+        if calls.client_goes_first:
+            return None
+        if not calls.visible:
+            return self.request
+        wire = WIRES[self.call.wire]
+        content = self.request[wire.list_key]
+        messages = content if isinstance(content, list | tuple) else [wire.requests.user_message(content)]
+        return {**self.request, wire.list_key: [*messages, *self.gate.write_back(calls.visible)]}
+
+
+def read_response(wire: str, raw: bytes) -> Mapping[str, object] | None:
+    """Read a response from all of its bytes: JSON, or a stream of events. None if it broke off."""
+    with suppress(ValueError, RecursionError):
+        response = json.loads(raw)
+        return response if isinstance(response, Mapping) else None
     reader, assembler = EventReader(), WIRES[wire].replies.stream_assembler()
     for event in (*reader.feed(raw), *reader.close()):
         assembler.add(parse_event(event))
@@ -148,10 +201,13 @@ class CallGate:
         policy: Policy,
         session: SessionName = "",
         parent: SessionName = "",
+        adds_recall_tools: bool = False,
+        write_back: WriteBack = list,
         ask: AskModel | None = None,
         on_report: OnReport | None = None,
     ) -> None:
         self._new_context, self._ask, self.on_report = new_context, ask, on_report
+        self._adds_recall_tools, self.write_back = adds_recall_tools, write_back
         self.settings = settings
         """As passed to `wrap`."""
         # Raised to the caller. A body that meets a busy session is known to be too large, and may fit on a later try.
@@ -178,20 +234,34 @@ class CallGate:
             session = self.sessions.session_for(call, *names)
             with session.lock:
                 session.call = call  # a question about a compaction uses this call's endpoint
-                return self._gated_call(session, call, session.ready_for(call) or session.context.prepare(call.body))
+                request = self._add_recall_tools(session, call)
+                return self._gated_call(
+                    session, call, request, session.ready_for(call) or session.context.prepare(request)
+                )
         return None
 
     async def aprepare(self, call: ModelCall) -> GatedCall | None:
         if _IS_ASKING.get():
             return None
-        names = self.sessions.current_names()  # their errors are the caller's
+        names = self.sessions.current_names()
         with self.fail_open(*self._raised):
             session = self.sessions.session_for(call, *names)
             async with _locked(session):
                 session.call = call
-                ready = session.ready_for(call) or await session.context.aprepare(call.body)
-                return self._gated_call(session, call, ready)
+                request = await asyncio.to_thread(self._add_recall_tools, session, call)
+                ready = session.ready_for(call) or await session.context.aprepare(request)
+                return self._gated_call(session, call, request, ready)
         return None
+
+    def _add_recall_tools(self, session: SdkSession, call: ModelCall) -> Body:
+        """Return the body with the recall tools if this session uses them, since its first request or never."""
+        if not self._adds_recall_tools:
+            return call.body
+        if session.has_recall_tools is None:
+            session.context.edits()  # reads the log
+            session.has_recall_tools = bool(session.context.recall_tools(call.wire))
+        body = with_recall_tools(WIRES[call.wire], call.body) if session.has_recall_tools else None
+        return call.body if body is None else body
 
     @contextmanager
     def fail_open(self, *raised: type[Exception]) -> Iterator[None]:
@@ -218,10 +288,10 @@ class CallGate:
         )
         return session
 
-    def _gated_call(self, session: SdkSession, call: ModelCall, ready: Ready) -> GatedCall:
+    def _gated_call(self, session: SdkSession, call: ModelCall, request: Body, ready: Ready) -> GatedCall:
         if session.ready_for(call) is None:
             session.add_pending(call, ready)
-        return GatedCall(gate=self, session=session, call=call, ready=ready)
+        return GatedCall(gate=self, session=session, call=call, request=request, continued=request, ready=ready)
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 from ebbtide.compaction.answer_sources import SummarizeFunction, Summarizer
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.sdk.by_middleware import find_middleware_gate, wrap_by_middleware
-from ebbtide.fronts.sdk.by_request import find_request_gate, wrap_by_request
+from ebbtide.fronts.sdk.by_request import can_answer_recalls, find_request_gate, wrap_by_request
 from ebbtide.fronts.sdk.call_gate import AskModel, CallGate, OnReport
 from ebbtide.fronts.sdk.sessions import Body, ModelCall, SessionName
 from ebbtide.policy import Policy, preset
@@ -64,6 +65,7 @@ def wrap(
         return client
     _check_names(session=session, parent=parent)
     is_async = inspect.iscoroutinefunction(getattr(client, "request", None))
+    has_middleware = sdk == "anthropic" and hasattr(client, "with_middleware")
     store = open_store(store, durable=durable) if isinstance(store, str) or hasattr(store, "__fspath__") else store
     chosen_policy = preset(policy, model=str(options.get("model", ""))) if isinstance(policy, str) else policy
     asking: dict[str, object] = {}
@@ -78,10 +80,12 @@ def wrap(
         policy=chosen_policy,
         session=session,
         parent=parent,
+        adds_recall_tools=_recall_mode(options) == "tool" and (has_middleware or can_answer_recalls(client)),
+        write_back=_write_back if sdk == "anthropic" else list,
         ask=_ask_model(cast(Client, client), summarizer, is_async=is_async),
         on_report=on_report,
     )
-    if sdk == "anthropic" and hasattr(client, "with_middleware"):
+    if has_middleware:
         return wrap_by_middleware(client, gate, is_async=is_async)
     return wrap_by_request(client, gate, is_async=is_async)
 
@@ -135,6 +139,11 @@ def _check_options(options: Mapping[str, object]) -> Mapping[str, object]:
     return options
 
 
+def _recall_mode(options: Mapping[str, object]) -> object:
+    recall = options.get("recall", "path")
+    return recall.by if isinstance(recall, Recall) else recall
+
+
 def _new_context(
     options: Mapping[str, object],
     asking: Mapping[str, object],
@@ -164,6 +173,14 @@ def _ask_model(client: Client, summarizer: str | SummarizeFunction | None, *, is
 
         return ask
     return lambda _, request: summarizer(dict(request))
+
+
+def _write_back(messages: list[object]) -> list[object]:
+    """Write answers with the objects of Anthropic's SDK, as its callers do: the fields have another order there."""
+    construct = getattr(getattr(sys.modules.get("anthropic.types"), "Message", None), "construct", None)
+    if construct is None:
+        return messages
+    return [{**message, "content": construct(**message).content} for message in cast(list[dict[str, Any]], messages)]
 
 
 def _post(client: Client, call: ModelCall, request: Body) -> object:

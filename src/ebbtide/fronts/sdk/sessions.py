@@ -138,6 +138,8 @@ class SdkSession:
     context: Context = field(init=False)
     parent: SdkSession | None = None
     """The session of the agent that this one works for."""
+    has_recall_tools: bool | None = None
+    """Whether its requests have the recall tools; None if the log was not read yet."""
     last_ready: Ready | None = None
     """What the context prepared last: the only request that it can compact again."""
     pending: dict[int, tuple[Body, Ready]] = field(default_factory=dict)
