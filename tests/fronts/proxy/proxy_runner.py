@@ -16,11 +16,11 @@ from dataclasses import replace
 from aiohttp import web
 
 from ebbtide.config import load_settings
-from ebbtide.fronts.proxy.identity import Identity
+from ebbtide.fronts.proxy.identity import Identity, IncomingRequest
 from ebbtide.fronts.proxy.meters import JsonLog, Meters
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.server import Proxy, runner_for
-from ebbtide.fronts.proxy.sessions import ProxySession
+from ebbtide.fronts.proxy.sessions import EngineSettings, ProxySession
 from ebbtide.policy import default
 from ebbtide.store import Store
 from fronts.proxy.raw_upstream import RawUpstream
@@ -142,13 +142,9 @@ def get(port: int, path: str, **headers: str):
 
 
 def new_session(store: Store | None = None) -> ProxySession:
-    identity = Identity("tenant", "client", "lane")
-    return ProxySession(
-        identity=identity,
-        wire="anthropic",
-        opening="",
-        ids=frozenset(),
-        policy=default,
-        window_for=lambda _: 30_000,
-        store=store,
-    )
+    origin = IncomingRequest(
+        wire="anthropic", identity=Identity("tenant", "client", "lane"), opening="", ids=frozenset(), model="",
+        wants_stream=False, can_read_files=True, side_request="",
+    )  # fmt: skip
+    engine = EngineSettings(policy=default, window_for=lambda _: 30_000, store=store)
+    return ProxySession(origin=origin, engine=engine)

@@ -44,7 +44,7 @@ def walk(agent, running, first, last):
 
 def comes_back(running):
     """The call that hung ends by itself, and the conversation is worked on again."""
-    until(lambda: not any(slot.lock.locked() for slot in running.proxy.sessions))
+    until(lambda: not any(slot.gate.lock.locked() for slot in running.proxy.sessions))
 
 
 class Hanging(Quick):

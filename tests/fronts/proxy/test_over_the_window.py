@@ -80,7 +80,7 @@ def test_a_request_over_the_window_is_refused_in_the_providers_form_if_no_plan_a
         assert upstream.requests == []
         fits = ask(running, wire, request(wire, 1))[0]
         disk.fine.set()
-        until(lambda: not any(slot.lock.locked() for slot in running.proxy.sessions))
+        until(lambda: not any(slot.gate.lock.locked() for slot in running.proxy.sessions))
         again = ask(running, wire, request(wire, 30))[0]
 
     error = json.loads(raw)["error"]

@@ -10,9 +10,9 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from ebbtide.fronts.proxy.sessions import ProxySession
 from ebbtide.runtime.report import Event
 
 T = TypeVar("T")
@@ -87,6 +87,22 @@ class DeadlineExceeded(Exception):
         """The work that took too long and still runs; None if it was never started."""
 
 
+@dataclass(slots=True)
+class EngineGate:
+    """Lets one call at a time into a session's engine."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the engine works, never while waiting for the network."""
+    is_stuck: bool = False
+    """Whether a call ran out of time and has not ended."""
+    on_event: Callable[[Event], None] | None = None
+    """Called with the engine's events during a call."""
+
+    def forward(self, event: Event) -> None:
+        if self.on_event is not None:
+            self.on_event(event)
+
+
 class EngineThreads:
     """The threads that engine work runs in."""
 
@@ -100,15 +116,15 @@ class EngineThreads:
         return bool(self._background)
 
     async def run_with_deadline(
-        self, session: ProxySession, seconds: float, work: Callable[[], T], pending: PendingResult[T] | None = None,
+        self, gate: EngineGate, seconds: float, work: Callable[[], T], pending: PendingResult[T] | None = None,
         *, waits_for_stuck: bool = False,
     ) -> T:  # fmt: skip
-        """Run `work` under the session's lock. On timeout raise; the lock is released when the thread ends.
+        """Run `work` under the gate's lock. On timeout raise; the lock is released when the thread ends.
 
         `work` may publish its result early through `pending`. While it asks a model for a summary, the deadline moves.
         A session whose earlier work is stuck is refused at once, unless the caller waits for it.
         """
-        if session.is_stuck and not waits_for_stuck:
+        if gate.is_stuck and not waits_for_stuck:
             raise DeadlineExceeded("an earlier call has not come back")
         loop = asyncio.get_running_loop()
         result: PendingResult[T] = pending or PendingResult()
@@ -120,20 +136,20 @@ class EngineThreads:
                 deadline = loop.time() + self._summary_seconds + seconds
 
         def finish(thread: asyncio.Future[T]) -> None:
-            session.is_stuck, session.on_event = False, None
-            session.lock.release()
+            gate.is_stuck, gate.on_event = False, None
+            gate.lock.release()
             result.finish(thread)
 
         async with asyncio.timeout_at(deadline):
-            await session.lock.acquire()
-        session.on_event = extend_deadline
+            await gate.lock.acquire()
+        gate.on_event = extend_deadline
         thread = loop.run_in_executor(self._pool, work)
         thread.add_done_callback(finish)
         self.keep(thread)
         while not result.future.done():
             remaining = deadline - loop.time()
             if remaining <= 0:
-                session.is_stuck = True
+                gate.is_stuck = True
                 raise DeadlineExceeded("out of time", result)
             await asyncio.wait((result.future,), timeout=remaining)
         return result.future.result()

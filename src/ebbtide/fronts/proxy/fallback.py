@@ -40,7 +40,7 @@ class RecordedEdits:
             edits = await self._read(outgoing)
             if not edits:
                 return None
-            policy, wire = outgoing.session.policy, outgoing.incoming.wire
+            policy, wire = outgoing.session.engine.policy, outgoing.incoming.wire
             # Worth waiting for, as it reads no disk: without its edits the request may be refused.
             work = asyncio.to_thread(reapply_edits, outgoing.original, edits, policy=policy, wire=wire)
             return await asyncio.wait_for(work, self._options.waiting_limit)
@@ -95,7 +95,7 @@ class SizeCheck:
         upper = estimate_bounds(body, WIRES[incoming.wire]).upper
         if window is not None and upper <= window:
             return None
-        window, policy = window or upper * 9 // 10, outgoing.session.policy
+        window, policy = window or upper * 9 // 10, outgoing.session.engine.policy
         return bytes(fit(body, window=window, policy=policy, model=incoming.model, wire=incoming.wire).body)
 
 

@@ -59,7 +59,7 @@ class GuardedEngine:
     ) -> OutgoingRequest:
         """Decide what is sent for this request. The engine's failures are never raised."""
         session = await self._find_session(incoming, parsed)
-        if session.summary_source is not None and not incoming.side_request:
+        if session.engine.summary_source is not None and not incoming.side_request:
             session.route = route
         outgoing = OutgoingRequest(incoming=incoming, session=session, original=original, body=original)
         outgoing = await self._add_recall_tools(outgoing, parsed)
@@ -87,7 +87,7 @@ class GuardedEngine:
                 context.prepare(outgoing.original)  # a context can only compact what it prepared last
             return context.overflowed(refusal)
 
-        ready = await self._attempt(session, "", self.threads.run_with_deadline(session, self._patience, compact))
+        ready = await self._attempt(session, "", self.threads.run_with_deadline(session.gate, self._patience, compact))
         if ready is None:
             return None  # the client gets the provider's error
         smaller = self._with_plan(replace(outgoing, fallback=""), ready)
@@ -129,7 +129,7 @@ class GuardedEngine:
             return session.last_ready
 
         try:
-            ready = await self.threads.run_with_deadline(session, self._patience, answer)
+            ready = await self.threads.run_with_deadline(session.gate, self._patience, answer)
         except Exception as error:  # noqa: BLE001 - the client has a normal answer without it
             self._report_failure(session, "recall", error)
             return None
@@ -199,7 +199,9 @@ class GuardedEngine:
             session.last_ready = pending.published or ready
             return session.last_ready
 
-        return await self.threads.run_with_deadline(session, seconds, plan, pending, waits_for_stuck=waits_for_stuck)
+        return await self.threads.run_with_deadline(
+            session.gate, seconds, plan, pending, waits_for_stuck=waits_for_stuck
+        )
 
     def _open_context(self, outgoing: OutgoingRequest) -> Context:
         incoming = outgoing.incoming
@@ -301,7 +303,7 @@ class GuardedEngine:
             if ready is None:
                 observed = await self.threads.run_unlocked(None, read)
             else:
-                observed = await self.threads.run_with_deadline(session, self._patience, read_and_record)
+                observed = await self.threads.run_with_deadline(session.gate, self._patience, read_and_record)
         except Exception as error:  # noqa: BLE001 - the client has its answer; the next request carries it too
             self._report_failure(session, "record", error)
             observed = await self.threads.run_unlocked(None, read)

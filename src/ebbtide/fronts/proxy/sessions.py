@@ -9,12 +9,13 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
 from ebbtide.core.errors import StoreError
 from ebbtide.core.types import Edit, Usage
+from ebbtide.fronts.proxy.deadline import EngineGate
 from ebbtide.fronts.proxy.identity import Identity, IncomingRequest
 from ebbtide.fronts.proxy.meters import RequestRecord, Tally
 from ebbtide.fronts.proxy.options import Options
@@ -22,7 +23,6 @@ from ebbtide.policy import Policy
 from ebbtide.recall.handles import continues_conversation
 from ebbtide.runtime import Context, Recall, Summarizer
 from ebbtide.runtime.context import Ready
-from ebbtide.runtime.report import Event
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records
 from ebbtide.store import Store, open_store
@@ -30,7 +30,6 @@ from ebbtide.store.tenants import PROJECT_PREFIX
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody, read_body
 
-OnEvent = Callable[[Event], None]
 RecallMode = Literal["path", "tool", "off"]
 
 
@@ -64,27 +63,30 @@ _MAX_BODIES = 64
 """Requests that are kept, so that only what is new in the next one must be parsed."""
 
 
-@dataclass(slots=True)
-class ProxySession:
-    """One session in memory. It has many fields because each is the newest state of one thing between two requests;
-    what one request needs is in `OutgoingRequest`.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """What all sessions share."""
 
-    identity: Identity
-    wire: str
-    opening: str
-    ids: frozenset[str]
     policy: Policy
     window_for: Callable[[str], int]
     """The window of a model."""
     store: Store | None
     """None in shadow mode, where nothing is stored."""
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the engine works, never while waiting for the network."""
+    summary_source: SummarySource | None = None
+    """None if compaction uses facts alone."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ProxySession:
+    """One session in memory: the newest state between two requests. What one request needs is in `OutgoingRequest`."""
+
+    origin: IncomingRequest
+    """The request that it began with, under the identity that it is stored with."""
+    engine: EngineSettings
+    gate: EngineGate = field(default_factory=EngineGate)
     context: Context | None = None
-    window: int = 0
-    """Of the model used last."""
     model: str = ""
+    """Of the newest request."""
     edits: tuple[Edit, ...] | None = None
     """As last recorded; None if the log was not read yet."""
     recall_mode: str | None = None
@@ -95,37 +97,44 @@ class ProxySession:
     """Tokens from the newest request up to the size at which the policy acts."""
     last_ready: Ready | None = None
     """What the engine prepared last: the only request that it can compact again."""
-    is_stuck: bool = False
-    """Whether a call to the engine ran out of time and has not ended."""
     logged_failures: set[str] = field(default_factory=set)
     """Each kind of failure is logged once."""
-    summary_source: SummarySource | None = None
-    """None if compaction uses facts alone."""
     route: UpstreamRoute | None = None
-    on_event: OnEvent | None = None
-    """Called with the engine's events during a call."""
     tally: Tally = field(default_factory=Tally)
+
+    @property
+    def identity(self) -> Identity:
+        return self.origin.identity
+
+    @property
+    def wire(self) -> str:
+        return self.origin.wire
+
+    @property
+    def window(self) -> int:
+        """Of the model used last."""
+        return self.engine.window_for(self.model)
 
     def open_context(self, model: str, recall_mode: RecallMode) -> Context:
         """Return the engine, which serves all models of the session. Reads the disk."""
         if self.context is None:
             self.context = Context(
                 model=model,
-                window=self.window_for,
-                policy=self.policy,
-                store=self.store,
+                window=self.engine.window_for,
+                policy=self.engine.policy,
+                store=self.engine.store,
                 session=self.identity.session,
                 project=self.identity.project,
                 wire=self.wire,
                 recall=Recall(recall_mode, scope="conversation"),
                 summarizer=self._summarizer(),
-                on_event=self._forward_event,
+                on_event=self.gate.forward,
             )
-        self.model, self.window = model, self.window_for(model)
+        self.model = model
         return self.context
 
     def _summarizer(self) -> Summarizer | None:
-        source = self.summary_source
+        source = self.engine.summary_source
         if source is None:
             return None
         return Summarizer(partial(source.ask, self), model=source.model, timeout=source.limit, background=True)
@@ -135,10 +144,11 @@ class ProxySession:
 
         Takes no lock, which may be held for ever. Changes nothing, as it may end long after its request.
         """
-        if self.store is None:
+        store = self.engine.store
+        if store is None:
             return self.edits or ()
         try:
-            return self._read_state(self.store).edits
+            return self._read_state(store).edits
         except StoreError:
             if self.edits is None:
                 raise
@@ -146,17 +156,13 @@ class ProxySession:
 
     def uses_recall_tools(self) -> bool:
         """Whether the session has the recall tools, since its first request or never. Reads the disk."""
-        if self.recall_mode is None and self.store is not None:
-            self.recall_mode = self._read_state(self.store).recall
+        if self.recall_mode is None and self.engine.store is not None:
+            self.recall_mode = self._read_state(self.engine.store).recall
         return self.recall_mode in ("", "tool")
 
     def _read_state(self, store: Store) -> SessionState:
         reading = store.peek(self.identity.session, project=self.identity.project).read()
         return apply_records(SessionState(), upgrade_log(reading.records))
-
-    def _forward_event(self, event: Event) -> None:
-        if self.on_event is not None:
-            self.on_event(event)
 
 
 class Refusal(NamedTuple):
@@ -198,12 +204,15 @@ class Sessions:
     def __init__(
         self, options: Options, store: Store | None = None, summary_source: SummarySource | None = None
     ) -> None:
-        settings, self._summary_source = options.settings, summary_source
+        settings = options.settings
         self._max_sessions = options.max_sessions
-        self._policy, self._window_for = settings.policy(), settings.window_for
         # A turn need not survive a power cut by default: the client's next request has it again.
         self.is_durable = settings.durable and "durable" in settings.origins
-        self._store = store or (None if options.shadow else open_store(settings.store or None, durable=self.is_durable))
+        if store is None and not options.shadow:
+            store = open_store(settings.store or None, durable=self.is_durable)
+        self._engine = EngineSettings(
+            policy=settings.policy(), window_for=settings.window_for, store=store, summary_source=summary_source
+        )
         self._sessions: OrderedDict[Identity, ProxySession] = OrderedDict()
         self._renewed: OrderedDict[Identity, Identity] = OrderedDict()
         """From an identity under a renewed token to that of the session it continues."""
@@ -221,7 +230,7 @@ class Sessions:
 
     def may_have_renewed_token(self, incoming: IncomingRequest) -> bool:
         """Whether to call `find_renewed_session` before `session_for`: a new token may be a renewed one."""
-        if not incoming.is_renewable or incoming.is_first or incoming.side_request or self._store is None:
+        if not incoming.is_renewable or incoming.is_first or incoming.side_request or self._engine.store is None:
             return False
         return incoming.identity not in self._sessions and incoming.identity not in self._renewed
 
@@ -230,8 +239,8 @@ class Sessions:
 
         It must have the same name, which depends on everything but the token, and the request must have its history.
         """
-        assert self._store is not None, "without a store no token is looked up"
-        identity, store = incoming.identity, self._store
+        identity, store = incoming.identity, self._engine.store
+        assert store is not None, "without a store no token is looked up"
         same_name = [info for info in store.list_sessions() if info.session == identity.session]
         if any(info.project == identity.project for info in same_name):
             return
@@ -249,9 +258,8 @@ class Sessions:
         if incoming.side_request and identity not in self._sessions:
             identity = self._find_same_opening(incoming) or identity
         session = self._sessions.get(identity) or ProxySession(
-            identity=identity, wire=incoming.wire, opening=incoming.opening, ids=incoming.ids, policy=self._policy,
-            window_for=self._window_for, store=self._store, summary_source=self._summary_source,
-        )  # fmt: skip
+            origin=replace(incoming, identity=identity), engine=self._engine
+        )
         if incoming.side_request:
             return session  # a side request starts no session
         if identity not in self._sessions:
@@ -272,8 +280,9 @@ class Sessions:
         tenant = incoming.identity.tenant
         tenants = {tenant} | {old.tenant for new, old in self._renewed.items() if new.tenant == tenant}
         for identity, session in reversed(self._sessions.items()):
-            is_same_start = session.opening == incoming.opening and session.wire == incoming.wire
-            if is_same_start and incoming.ids <= session.ids and identity.tenant in tenants:
+            origin = session.origin
+            is_same_start = (origin.opening, origin.wire) == (incoming.opening, incoming.wire)
+            if is_same_start and incoming.ids <= origin.ids and identity.tenant in tenants:
                 return identity
         return None
 
@@ -283,6 +292,6 @@ class Sessions:
         for identity, session in list(self._sessions.items())[:-1]:
             if len(self._sessions) <= self._max_sessions and size <= _MAX_REQUEST_BYTES:
                 return
-            if not session.lock.locked():
+            if not session.gate.lock.locked():
                 size -= session.request_bytes
                 del self._sessions[identity]
