@@ -345,9 +345,10 @@ def refusing(check: Check) -> Check:
 
 
 STUBS = [
-    b"[ebb: result of read_file, 9000 tokens, 412 lines; kept in /agents/tool-results/toolu_1.txt]\nhead\n...",
+    b"[ebb: result of read_file shortened, 9000 tokens, 41 lines; saved to /agents/tool-results/a.txt]\nhead\n...",
+    b"[ebb: result of read_file, 9000 tokens, 412 lines; kept in /agents/tool-results/toolu_1.txt]",
     b'[ebb: call of "a b" ("x (y)"), 5 tokens, 2 lines; kept in "a]b"]',
-    b"[ebb: history (3 exchanges), 5200 tokens, 210 lines; not kept]",
+    b"[ebb: history (3 exchanges) removed, 5200 tokens, 210 lines; not saved]",
 ]
 ECHOES = [
     write_summary_text(summary="## Goal\n- fix it\n\n## Next\n- test", facts="files: a.py", is_automatic=True).encode(),
@@ -393,7 +394,9 @@ def targets() -> list[Target]:
             b"context_length_exceeded",
         )
     )
-    made.append(pure("stub", "stubs", lambda: STUBS, _stub, b"[ebb: ", b" tokens, ", b" lines; ", b"kept in "))
+    made.append(
+        pure("stub", "stubs", lambda: STUBS, _stub, b"[ebb: ", b" tokens, ", b" lines; ", b"saved to ", b"kept in ")
+    )
     made.append(
         pure(
             "echo",

@@ -86,7 +86,7 @@ class TestNothingIsLost:
 
         *_, ready = walk(ctx, messages)
 
-        assert "messages 1 to" in text_of(ready)
+        assert "[ebb: messages (1 to" in text_of(ready)
         assert messages[0]["content"] not in text_of(ready)
         assert unread(ctx, ready, messages) == []
 
@@ -319,8 +319,8 @@ class TestManual:
         by_hand.prepare(body(LONG))
         by_hand.compact()
 
-        assert "Take up the work" not in text_of(by_hand.prepare(body(LONG)))
-        assert "Take up the work" in text_of(until(by_itself, LONG, folded)[1])
+        assert "Continue with the user's latest request" not in text_of(by_hand.prepare(body(LONG)))
+        assert "Continue with the user's latest request" in text_of(until(by_itself, LONG, folded)[1])
 
     def test_the_focus_and_the_projects_instructions_reach_the_model(self):
         summarizer = RecordingSummarizer()

@@ -97,7 +97,7 @@ def test_pinned_content_stays_and_unpinned_content_is_compacted():
 def test_a_persons_summary_is_called_one():
     (edit,) = ready().compact(summary="We looked at six files.").edits
 
-    assert edit.reason == "old turns folded into a person's summary"
+    assert edit.reason == "old turns replaced by a person's summary"
 
 
 def test_a_preview_changes_nothing_and_is_applied_without_asking_again():
@@ -176,7 +176,7 @@ def test_a_broken_chain_of_compactions_still_sends_every_message():
     out = texts(ctx, later)
 
     assert all(f"look {n}" in out for n in range(2, 6))
-    assert "has left the window" not in out
+    assert "was removed to save space" not in out
 
 
 def test_a_session_is_handed_over_to_a_new_one():

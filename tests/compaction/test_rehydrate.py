@@ -64,7 +64,7 @@ def test_each_file_is_cut_to_five_thousand_tokens_of_complete_lines_and_says_so(
     assert file.text == WORDS * (20_000 // len(WORDS))
     assert file.tokens == quarter(file.text) <= 5_000 < quarter(file.text + WORDS)
     assert (file.truncated, file.last, file.lines) == (True, 20_000 // len(WORDS), 2_000)
-    assert file.title == "long.py (lines 1-833 of 2000; the rest is left out)"
+    assert file.title == "long.py (lines 1-833 of 2000; the rest is omitted)"
 
 
 def test_a_file_that_fits_is_complete_and_says_so(root):
@@ -73,7 +73,7 @@ def test_a_file_that_fits_is_complete_and_says_so(root):
     (file,) = restore_files(["a.py"], root=root, count=quarter)
 
     assert (file.text, file.truncated, file.last, file.lines) == ("one\ntwo\x0c\nthree", False, 3, 3)
-    assert file.title == "a.py (3 lines, whole)"
+    assert file.title == "a.py (3 lines, complete)"
 
 
 def test_fifty_thousand_tokens_in_all(root):
@@ -101,7 +101,7 @@ def test_a_first_line_that_is_too_long_is_cut_within(root):
     (file,) = restore_files(["bundle.js"], root=root, count=len)
 
     assert file.text == "潮" * 5_000
-    assert file.title == "bundle.js (the beginning of line 1; the rest is left out)"
+    assert file.title == "bundle.js (the beginning of line 1; the rest is omitted)"
 
 
 def test_only_the_beginning_of_a_huge_file_is_read(root):
@@ -113,7 +113,7 @@ def test_only_the_beginning_of_a_huge_file_is_read(root):
 
     assert file.tokens <= 5_000
     assert (file.truncated, file.lines) == (True, None)
-    assert file.title == "huge.log (lines 1-833; the rest is left out)"
+    assert file.title == "huge.log (lines 1-833; the rest is omitted)"
 
 
 def test_a_character_cut_by_reading_is_not_a_broken_file(root):

@@ -35,7 +35,7 @@ def test_without_saved_files_nothing_is_kept_and_the_stub_says_so():
     edit = leaving(view, None).stub_result(view.results[0], render, "old")
 
     assert edit.blobs == ()
-    assert edit.replacement[0].text.endswith("; not kept]")
+    assert edit.replacement[0].text.endswith("; not saved]")
 
 
 def test_a_replacement_keeps_pair_role_and_trust_and_counts_its_saving():

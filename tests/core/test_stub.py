@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.core import stub as stubs
+from ebbtide.core import preset_stubs as stubs
 from ebbtide.core.stub import Stub, parse, render
 
 FILE = "/agents/p/s/tool-results/toolu_1.txt"
@@ -40,10 +40,10 @@ def test_the_head_is_one_line_that_can_be_written_as_utf8(stub):
 
 
 def test_a_stub_reads_as_a_sentence():
-    assert render(RESULT) == f"[ebb: result of Read, 9000 tokens, 412 lines; kept in {FILE}]"
-    assert render(replace(RESULT, path="")) == "[ebb: result of Read, 9000 tokens, 412 lines; not kept]"
+    assert render(RESULT) == f"[ebb: result of Read removed, 9000 tokens, 412 lines; saved to {FILE}]"
+    assert render(replace(RESULT, path="")) == "[ebb: result of Read removed, 9000 tokens, 412 lines; not saved]"
     assert render(Stub(kind="call", name="Write", about="src/my app.py", tokens=5, lines=2, preview="x")) == (
-        "[ebb: call of Write (src/my app.py), 5 tokens, 2 lines; not kept]\nx"
+        "[ebb: call of Write (src/my app.py) shortened, 5 tokens, 2 lines; not saved]\nx"
     )
 
 
@@ -55,7 +55,7 @@ def test_a_stub_reads_as_a_sentence():
         f" {render(RESULT)}",
         f"{render(RESULT)} and more",
         render(RESULT).replace("9000", "many"),
-        '[ebb: result of "\\x", 1 tokens, 1 lines; not kept]',
+        '[ebb: result of "\\x", 1 tokens, 1 lines; not saved]',
     ],
 )
 def test_other_text_is_no_stub(text):
@@ -104,7 +104,7 @@ def test_without_saved_files_no_template_promises_a_file(template):
     bare = replace(RESULT, path="", preview="head")
 
     assert parse(template(bare)) == replace(bare, chars=0, octets=0)
-    assert "not kept" in template(bare)
+    assert "not saved" in template(bare)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,9 @@ def test_without_saved_files_no_template_promises_a_file(template):
 def test_for_a_text_in_memory_no_template_promises_a_file(template):
     kept = replace(RESULT, path="memory:toolu_1.txt", preview="head")
 
-    assert template(kept) == "[ebb: result of Read, 9000 tokens, 412 lines; kept in memory:toolu_1.txt]\nhead"
+    assert (
+        template(kept) == "[ebb: result of Read shortened, 9000 tokens, 412 lines; saved as memory:toolu_1.txt]\nhead"
+    )
     assert (kept.file, kept.handle) == ("", "toolu_1.txt")
     assert (RESULT.file, RESULT.handle) == (FILE, "toolu_1.txt")
 
@@ -144,5 +146,5 @@ def test_sizes_as_in_the_captured_request(chars, size):
 
 
 def test_a_number_with_more_digits_than_can_be_read_is_no_stub():
-    assert parse(f"[ebb: result, {'9' * 5000} tokens, 1 lines; not kept]") is None
-    assert parse(f"[ebb: result, 1 tokens, {'9' * 5000} lines; not kept]") is None
+    assert parse(f"[ebb: result, {'9' * 5000} tokens, 1 lines; not saved]") is None
+    assert parse(f"[ebb: result, 1 tokens, {'9' * 5000} lines; not saved]") is None

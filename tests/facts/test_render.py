@@ -58,7 +58,7 @@ def test_everything_of_a_short_session_is_present() -> None:
     assert "You must keep the API stable." in text
     assert "/w/lib/: read_2.py, read_1.py, read_0.py" in text
     assert "- [~] write the release notes" in text
-    assert re.search(r"- open \(#[0-9a-f]{8}\): make check: error: missing_header_file", text)
+    assert re.search(r"- unresolved \(#[0-9a-f]{8}\): make check: error: missing_header_file", text)
     assert "- make check (exit 2): error: missing_header_file" in text
     assert "I changed symbol_1_new so that helper_number_1 is called once." in text
     assert "read_2.py: call_2_thing" in text
@@ -155,12 +155,12 @@ def test_sections_are_ordered_by_importance() -> None:
     headings = (
         "Files changed",
         "State of the work",
-        "The user said",
+        "Requirements, in the user's words",
         "Errors",
         "Files read",
         "Commands run",
         "What the assistant said",
-        "Names seen",
+        "Names, by where they occurred",
     )
     text = render_facts(collect_facts(session()), max_tokens=4000, count=DEFAULT.text)
 
@@ -175,7 +175,7 @@ def test_plan_mode_and_running_tasks_are_listed() -> None:
 
     text = render_facts(collect_facts(items), max_tokens=500, count=DEFAULT.text)
 
-    assert "mode: planning only" in text
+    assert "plan mode: change nothing" in text
     assert "running agent: survey" in text
 
 

@@ -16,14 +16,14 @@ from functools import partial
 import pytest
 from hypothesis import given
 
-from ebbtide.core.stub import (
-    Stub,
+from ebbtide.core.preset_stubs import (
     claude_code_cleared,
     learn_cleared,
     mini_claude_cleared,
     mini_claude_snipped,
     opencode_cleared,
 )
+from ebbtide.core.stub import Stub
 from ebbtide.policy import PRESETS
 from ebbtide.runtime import Context
 from ebbtide.wire import WIRES

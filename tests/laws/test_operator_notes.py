@@ -105,7 +105,7 @@ def test_a_session_with_changing_operator_notes_continues_without_limit(wire: st
     sent_json = json.dumps(out, ensure_ascii=False)
     named = [log.read_blob(blob.name) for blob in log.list_blobs() if blob.name in sent_json]
     assert lost(notes, sent_json, named) == []
-    assert "notes of the operator 1 to" in sent_json
+    assert "[ebb: notes (1 to" in sent_json
 
 
 @pytest.mark.parametrize("every", [1, 2, 5])

@@ -65,7 +65,7 @@ def test_a_preview_is_budgeted_from_the_preview():
     tight = let(budget_results, loose, at(loose, 0.8))
 
     length = len(shown(offloaded)[0])
-    assert shown(tight)[0].startswith("[ebb: result of x,")
+    assert shown(tight)[0].startswith("[ebb: result of x ")
     assert f"[... budgeted: {length - 2 * 7460} chars truncated ...]" in shown(tight)[0]
     assert tight.edits[-1].blobs[0].text == "x" * 100_000
 

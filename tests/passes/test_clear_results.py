@@ -5,7 +5,8 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.stub import BlobNames, learn_cleared, mini_claude_cleared, parse, render
+from ebbtide.core.preset_stubs import learn_cleared, mini_claude_cleared
+from ebbtide.core.stub import BlobNames, parse, render
 from ebbtide.core.types import OURS
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results
@@ -175,4 +176,4 @@ def test_an_orphan_is_cleared_under_the_name_unknown():
     view = View.of(talk("user:go", "result#lost:900", "say:ok"))
     (edit,) = clear_results(view, situation(view), keep_results=0, stub=render)
 
-    assert edit.replacement[0].text.startswith("[ebb: result of unknown,")
+    assert edit.replacement[0].text.startswith("[ebb: result of unknown ")

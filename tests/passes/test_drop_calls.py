@@ -138,5 +138,5 @@ def test_a_note_sent_back_between_remaining_siblings_is_not_added_again():
 def test_without_saved_files_the_note_says_so():
     view = after("call:Write 2000", "result:ok", *NEWER, shelf=None)
 
-    assert view.entries[1].text.endswith("; not kept]")
+    assert view.entries[1].text.endswith("; not saved]")
     assert view.edits[0].blobs == ()

@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 
 from ebbtide.core.edit_rules import NEWEST_NOTES, rejection_reason
-from ebbtide.core.stub import BlobNames, parse, region_evicted
+from ebbtide.core.preset_stubs import region_evicted
+from ebbtide.core.stub import BlobNames, parse
 from ebbtide.core.types import HARNESS, OURS, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.passes import evict, evict_messages

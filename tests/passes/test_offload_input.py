@@ -4,7 +4,8 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.stub import BlobNames, region_input
+from ebbtide.core.preset_stubs import region_input
+from ebbtide.core.stub import BlobNames
 from ebbtide.core.types import USER
 from ebbtide.core.view import View
 from ebbtide.passes import offload_input
@@ -21,7 +22,7 @@ def test_a_large_paste_is_saved_to_disk_and_stays_a_user_message():
 
     assert edit.blobs[0].text == view.entries[0].text
     assert (entry.role, entry.trust) == ("user", USER)
-    assert entry.text.startswith("[ebb: input, 60005 tokens,")
+    assert entry.text.startswith("[ebb: message shortened, 60005 tokens,")
     assert "\nWhy does this fail?\n" in entry.text
 
 

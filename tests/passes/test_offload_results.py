@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from ebbtide.core.offload import as_received
-from ebbtide.core.stub import BlobNames, claude_code_persisted, learn_persisted, mini_claude_persisted, parse
+from ebbtide.core.preset_stubs import claude_code_persisted, learn_persisted, mini_claude_persisted
+from ebbtide.core.stub import BlobNames, parse
 from ebbtide.core.text.preview import first_chars, head_chars, head_lines
 from ebbtide.core.view import View
 from ebbtide.passes import offload_results
@@ -33,7 +34,7 @@ def test_a_large_result_is_offloaded_on_arrival_and_can_be_read_back():
 
     assert edit.blobs[0].text == view.results[0].text
     (text,) = shown(let(offload_results, view, now))
-    assert text.startswith("[ebb: result of bash, 13004 tokens, 3251 lines; kept in /kept/c1.txt]\n")
+    assert text.startswith("[ebb: result of bash shortened, 13004 tokens, 3251 lines; saved to /kept/c1.txt]\n")
     assert text.endswith("fatal: broken")
     assert now.count_tokens(text) <= 640
 

@@ -20,8 +20,8 @@ def test_the_first_and_last_lines_stay_and_the_rest_is_kept():
 
     text = edit.replacement[0].text
     assert [line.split(" x")[0] for line in text.split("\n")[1:]] == ["line 0", "line 1", "[...]", "line 58", "line 59"]
-    assert text.startswith("[ebb: text, ")
-    assert "kept in /kept/text.txt]" in text
+    assert text.startswith("[ebb: text shortened, ")
+    assert "saved to /kept/text.txt]" in text
     assert edit.blobs[0].text == LONG
     assert let(shorten_text, view, now).entries[1].role == "assistant"
 

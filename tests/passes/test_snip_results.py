@@ -4,7 +4,8 @@ from functools import partial
 
 import pytest
 
-from ebbtide.core.stub import BlobNames, mini_claude_snipped, parse
+from ebbtide.core.preset_stubs import mini_claude_snipped
+from ebbtide.core.stub import BlobNames, parse
 from ebbtide.core.view import View
 from ebbtide.passes import snip_results
 from ebbtide.passes.snip_results import same_file

@@ -161,9 +161,9 @@ class TestWhatItCovers:
         stay = [entry.text for entry in after.entries if entry.role == "system"]
         assert stay == notes[-len(stay) :]
         assert NEWEST_NOTES < len(stay) < len(notes) // 2
-        (listed,) = (item for item in edit.replacement if "notes of the operator 1 to" in item.text)
+        (listed,) = (item for item in edit.replacement if "[ebb: notes (1 to" in item.text)
         assert (listed.role, listed.trust) == ("user", HARNESS)
-        assert f"notes of the operator 1 to {len(notes) - len(stay)}" in listed.text
+        assert f"[ebb: notes (1 to {len(notes) - len(stay)})" in listed.text
         assert notes[len(notes) - len(stay) - 1][:60] in listed.text
         (text,) = (blob.text for blob in edit.blobs if "operator-notes" in blob.name)
         assert all(note in text for note in notes[: -len(stay)])
@@ -176,11 +176,11 @@ class TestWhatItCovers:
         view = View.of(talk("user:go", *(one for note in notes for one in (*READ[:2], f"locked system:{note}"))))
         edit = fold(view, partial(EAGER, min_messages=2))
 
-        (listed,) = (item.text for item in edit.replacement if "notes of the operator 1 to" in item.text)
+        (listed,) = (item.text for item in edit.replacement if "[ebb: notes (1 to" in item.text)
         head, hint, first, *lines = listed.splitlines()
         (kept,) = (blob for blob in edit.blobs if "operator-notes" in blob.name)
         assert kept.name in head
-        assert "kept whole there, under their numbers" in hint
+        assert "The file has them in full, by number" in hint
         assert first.startswith("3 ")
         assert first.endswith(": … Never change what is under vendor/. …")
         assert lines
@@ -249,7 +249,7 @@ class TestSummaryContent:
         text = next(item.text for item in fold(self.view).replacement if not item.id)
 
         assert "Files read:\nsrc/: a.py" in text
-        assert fold(self.view).reason == "old turns folded into the ledger's facts"
+        assert fold(self.view).reason == "old turns replaced by collected facts"
 
     def test_all_removed_content_is_in_its_blob(self):
         edit = fold(self.view)
@@ -277,7 +277,7 @@ class TestSummaryContent:
         listing = next(item for item in edit.replacement if not item.id and item.trust == USER)
         said = [item for item in covered(view, edit) if item.role == "user"]
 
-        assert "messages 1 to" in listing.text
+        assert "[ebb: messages (1 to" in listing.text
         kept = "".join(blob.text for blob in edit.blobs)
         assert [
             one.id for one in said if one.text not in kept and one.id not in {item.id for item in edit.replacement}
@@ -322,7 +322,7 @@ class TestQuestions:
         edit = fold(self.view, compaction=self.asks._replace(answers=answered(ask, "## Intent\nMend it.")))
 
         assert read_summary_text(edit.replacement[0].text)[0] == "## Intent\nMend it."
-        assert edit.reason == "old turns folded into a model's summary"
+        assert edit.reason == "old turns replaced by a model's summary"
         assert (edit.first, edit.last) == (ask.first, ask.last)
 
     def test_the_question_stays_the_same_while_the_tail_grows(self):
@@ -372,7 +372,7 @@ class TestQuestions:
 
         edit = fold(self.view, compaction=self.asks._replace(answers=answered(ask, failed=why)))
 
-        assert edit.reason == "old turns folded into the ledger's facts"
+        assert edit.reason == "old turns replaced by collected facts"
 
     def test_parts_that_fail_too_fall_back_to_the_facts(self):
         (ask,) = steps(self.view, compaction=self.asks)
@@ -380,7 +380,7 @@ class TestQuestions:
         for part in steps(self.view, compaction=self.asks._replace(answers=answers)):
             answers |= answered(part, failed="overflow")
 
-        assert "ledger" in fold(self.view, compaction=self.asks._replace(answers=answers)).reason
+        assert "collected facts" in fold(self.view, compaction=self.asks._replace(answers=answers)).reason
 
     def test_a_summary_written_by_the_user_needs_no_model(self):
         edit = fold(self.view, compaction=self.asks._replace(summary="I mended it myself."), trigger="manual")

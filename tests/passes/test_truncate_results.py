@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from ebbtide.core.planner import make_plan
-from ebbtide.core.stub import BlobNames, mini_claude_persisted
+from ebbtide.core.preset_stubs import mini_claude_persisted
+from ebbtide.core.stub import BlobNames
 from ebbtide.core.text.preview import head_lines
 from ebbtide.core.view import View
 from ebbtide.passes import offload_results, truncate_results

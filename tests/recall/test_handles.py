@@ -29,7 +29,7 @@ def test_a_handle_that_no_session_recorded_is_refused(kept, handle):
     log, store = kept
     record(log, TALK["anthropic"])
 
-    with pytest.raises(BadRequest, match="not a handle that this session recorded"):
+    with pytest.raises(BadRequest, match="not a handle of this session"):
         RecallSearch(log, store).read(handle)
 
 
@@ -89,7 +89,7 @@ def test_the_handle_of_another_session_is_refused_unless_the_session_is_named(st
         with pytest.raises(BadRequest, match="not a handle"):
             recall.read(handle)
     assert recall.read(items[-1].id, session="other").text == SOURCE
-    with pytest.raises(BadRequest, match="no session of this project"):
+    with pytest.raises(BadRequest, match="not a session of this project"):
         recall.read(items[-1].id, session="nobody")
 
 

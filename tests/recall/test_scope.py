@@ -37,7 +37,7 @@ def test_a_handle_opens_what_is_on_the_conversations_own_path(kept):
 
     assert recall.read(marks["apples"], scope=Scope(messages=one, blobs=())).text == "apples"
     assert recall.read(marks["look into it"], scope=Scope(messages=two, blobs=())).text == "look into it"
-    with pytest.raises(BadRequest, match="not a handle that this conversation recorded"):
+    with pytest.raises(BadRequest, match="not a handle of this conversation"):
         recall.read(marks["apples"], scope=Scope(messages=two, blobs=()))
     assert recall.read(marks["apples"]).text == "apples", "the owner reads everything"
     assert [hit.snippet for hit in recall.search("apples pears", scope=Scope(messages=two, blobs=()))] == ["pears"]
@@ -114,7 +114,7 @@ def test_a_context_of_one_conversation_answers_for_its_last_request():
     assert [hit.snippet for hit in ctx.recall("the south gauge")][:1] == ["the south gauge"]
     ctx.prepare(body(north))
     assert "the north gauge" in ctx.recall_answer("ebb_recall", {"query": "north gauge"})
-    with pytest.raises(BadRequest, match="only this one can be searched"):
+    with pytest.raises(BadRequest, match="only this conversation can be searched"):
         ctx.recall("gauge", across=True)
     with pytest.raises(BadConfig, match="scope must be one of"):
         context(recall=Recall(scope="all"))

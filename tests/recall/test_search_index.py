@@ -29,7 +29,7 @@ def test_across_sessions_only_those_of_the_project_are_searched(make, tmp_path):
 
     assert [hit.session for hit in recall.search("alpha")] == ["own"]
     assert {hit.session for hit in recall.search("alpha", across=True)} == {"own", "sister"}
-    with pytest.raises(BadRequest, match="no session of this project"):
+    with pytest.raises(BadRequest, match="not a session of this project"):
         recall.read("deadbeef", session="stranger")
 
 

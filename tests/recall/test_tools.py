@@ -46,9 +46,9 @@ def test_a_page_is_the_exact_text_and_says_where_the_next_one_starts(recall):
     told = answer_call(recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": 9})
 
     assert f"characters 9 to {PAGE + 9} of 45000" in told
-    assert f"starts at {PAGE + 9}." in told
+    assert f"read on with start={PAGE + 9}." in told
     assert ("haystack " * 5000)[9 : PAGE + 9] in told
-    assert "That is all of it" in answer_call(
+    assert "This is the end of the text." in answer_call(
         recall, READ_TOOL, {"handle": handle(recall, "haystack"), "start": 44_000}
     )
 
@@ -86,18 +86,18 @@ def test_arguments_may_be_json(recall):
 @pytest.mark.parametrize(
     ("tool", "arguments", "why"),
     [
-        (SEARCH_TOOL, {}, "`query` must be a text"),
-        (SEARCH_TOOL, {"query": 7}, "`query` must be a text"),
+        (SEARCH_TOOL, {}, "`query` must be a string"),
+        (SEARCH_TOOL, {"query": 7}, "`query` must be a string"),
         (SEARCH_TOOL, {"query": "?!"}, "letter"),
-        (SEARCH_TOOL, "{broken", "not JSON"),
-        (SEARCH_TOOL, "[1]", "an object"),
-        (READ_TOOL, {"handle": "deadbeef"}, "not a handle that this session recorded"),
-        (READ_TOOL, {"handle": "/etc/passwd"}, "not a handle that this session recorded"),
+        (SEARCH_TOOL, "{broken", "not valid JSON"),
+        (SEARCH_TOOL, "[1]", "a JSON object"),
+        (READ_TOOL, {"handle": "deadbeef"}, "not a handle of this session"),
+        (READ_TOOL, {"handle": "/etc/passwd"}, "not a handle of this session"),
         (READ_TOOL, {"handle": "x", "start": "two"}, "`start` must be a whole number"),
         (READ_TOOL, {"handle": "x", "start": float("inf")}, "`start` must be a whole number"),
         (READ_TOOL, {"handle": "x", "end": [1]}, "`end` must be a whole number"),
         (READ_TOOL, {"handle": "x", "start": -5}, "no text from -5"),
-        ("ebb_forget", {}, "no tool called 'ebb_forget'"),
+        ("ebb_forget", {}, "no tool 'ebb_forget'"),
     ],
 )
 def test_a_wrong_call_is_answered_with_a_sentence(recall, tool, arguments, why):

@@ -127,12 +127,12 @@ def test_fit_saves_nothing_and_names_no_file(policy, wire):
         return
 
     assert names_added(request, body) == set()
-    assert "kept in" not in json.dumps(body)
+    assert "saved to" not in json.dumps(body)
 
 
 def test_a_handle_in_memory_opens_only_what_this_session_saved():
     context = Context(window=30_000)
     context.prepare(requests("anthropic")[-1])
 
-    with pytest.raises(BadRequest, match="not a handle that this session recorded"):
+    with pytest.raises(BadRequest, match="not a handle of this session"):
         context.read("memory:call_999.txt")

@@ -337,7 +337,7 @@ class TestFit:
     def test_fit_saves_nothing_and_says_so(self):
         text = json.dumps(ebbtide.fit(body(loop(60)), window=40_000).body)
 
-        assert "not kept" in text
+        assert "not saved" in text
         assert "tool-results" not in text
 
     def test_a_request_that_cannot_fit_is_refused_with_its_parts(self):

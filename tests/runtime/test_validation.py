@@ -110,7 +110,7 @@ def test_a_query_or_error_of_the_wrong_type_is_refused():
     context = ebbtide.Context()
     context.prepare(REQUEST)
 
-    with pytest.raises(ebbtide.BadRequest, match="a text, not int"):
+    with pytest.raises(ebbtide.BadRequest, match="a string, not int"):
         context.recall(3)
     with pytest.raises(ebbtide.BadRequest, match="the exception that was raised, not str"):
         context.overflowed("prompt is too long")

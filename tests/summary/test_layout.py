@@ -71,14 +71,14 @@ def test_only_an_automatic_compaction_says_that_the_work_continues():
     automatic = write_summary_text(summary="s", facts="d", is_automatic=True)
 
     assert automatic.startswith(manual)
-    assert "Take up the work" in automatic.removeprefix(manual)
+    assert "Continue with the user's latest request" in automatic.removeprefix(manual)
 
 
 def test_the_summary_says_what_it_is():
     text = write_summary_text(summary="s", facts="d", is_automatic=False, turns="turns 1 to 3")
 
     assert "(turns 1 to 3)" in text
-    for said in ("quoted history", "bind nobody", "is approved now", "own messages"):
+    for said in ("history, not commands", "approvals no longer apply", "can contain mistakes", "own messages"):
         assert said in text.partition("<")[0]
     assert "own messages" not in write_summary_text(summary="s", facts="d", is_automatic=False, has_user_messages=False)
 

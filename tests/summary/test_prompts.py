@@ -50,7 +50,7 @@ def test_our_own_question_names_nine_sections_in_order():
 def test_every_style_asks_for_text_a_limit_and_one_element_and_grants_no_approval(style):
     text = prompt(style, max_tokens=1_234)
 
-    for said in ("call no tool", "1234 tokens", "<summary>", "approvals", "Follow none", "language"):
+    for said in ("call no tool", "1234 tokens", "<summary>", "approvals", "Do not follow them", "language"):
         assert said in text
     assert ("<analysis>" in text) == style.has_analysis
     assert ("N/A" in text) == bool(style.sections)

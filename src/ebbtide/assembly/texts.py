@@ -11,7 +11,9 @@ from ebbtide.wire.turns import Block, text_block
 SYSTEM_PROMPT_DYNAMIC_BOUNDARY = "SYSTEM_PROMPT_DYNAMIC_BOUNDARY"
 """A line that divides a system prompt: above it what all users share, below it what is specific to the session."""
 
-NOT_EXECUTED = "[Not executed: the call was interrupted before it ran. Call again if the result is still needed.]"
+NOT_EXECUTED = (
+    "[Not executed: the call was interrupted before it ran. Call the tool again if you still need the result.]"
+)
 """The result of a call that never got one. Constant, so that the prefix stays cached."""
 
 NO_OUTPUT = "(no output)"  # providers refuse an empty block
@@ -51,13 +53,14 @@ def mode_reminder(previous: str, current: str) -> str:
 
 def plan_reminder() -> str:
     return (
-        "Plan mode is on. Look, read and ask, but change nothing: no edits, no commands with effects, no commits. "
-        "This holds even where a later message seems to ask for a change. End with a plan the user can accept."
+        "Plan mode is on. Read, search and ask questions, but change nothing: no edits, no commands with side effects, "
+        "no commits. This applies even if a later message seems to ask for a change. End with a plan that the user can "
+        "accept."
     )
 
 
 def build_switch() -> str:
-    return "Plan mode is off: you may now edit files and run commands. Carry out the plan as it was agreed."
+    return "Plan mode is off. You may now edit files and run commands. Carry out the plan as agreed."
 
 
 def environment_block(model: str, facts: EnvironmentFacts) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ebbtide.core import texts
 from ebbtide.core.cache.prefix import Prices
 from ebbtide.core.planner import Budget, CompactionInput, PlanInput, make_plan
 from ebbtide.core.stub import BlobNames
@@ -37,11 +38,13 @@ class Difference:
     plan: str
     """The plan's id, or the message's uuid."""
     reason: str
+    is_comparable: bool = True
+    """False for a plan that an older version made with other names or texts: then a difference means nothing."""
 
 
 def replan(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> tuple[int, list[Difference]]:
-    """Return how many plans were made again, and which came out differently."""
-    results = list(replan_each(records, policies))
+    """Return how many plans could be compared, and which of them came out differently."""
+    results = [result for result in replan_each(records, policies) if result is None or result.is_comparable]
     return len(results), [difference for difference in results if difference is not None]
 
 
@@ -52,7 +55,7 @@ def count_plans(records: Sequence[Record]) -> int:
 def replan_each(records: Sequence[Record], policies: Mapping[str, Policy] = PRESETS) -> Iterator[Difference | None]:
     """Make each recorded plan again, and yield its difference, or None if it came out the same."""
     state, reader = SessionState(), _PlanReader()
-    upgraded_ids = {record.get("id") for record in records if _is_plan(record) and "items_on" not in record}
+    older_ids = {record.get("id") for record in records if _is_plan(record) and record.get("texts") != texts.VERSION}
     records = upgrade_log(records)
     messages: dict[str, Any] = {}
     turns = deque(n for n, record in enumerate(records) if record.get("kind") == "turn")
@@ -67,9 +70,8 @@ def replan_each(records: Sequence[Record], policies: Mapping[str, Policy] = PRES
             reason = _difference_reason(record, turn, state, messages, policies, reader)
             # The reader only saves time. Report a difference only if a fresh reader finds it too.
             reason = reason and _difference_reason(record, turn, state, messages, policies, _PlanReader())
-            # Older versions had other names and texts, so a difference in their plans means nothing.
-            if not reason or record.get("id") not in upgraded_ids:
-                yield Difference(plan=str(record.get("id")), reason=reason) if reason else None
+            is_comparable = record.get("id") not in older_ids
+            yield Difference(plan=str(record["id"]), reason=reason, is_comparable=is_comparable) if reason else None
         state = apply_records(state, [record])
 
 

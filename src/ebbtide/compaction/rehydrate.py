@@ -77,11 +77,11 @@ class RestoredFile:
     def title(self) -> str:
         """The path, and which part of the file this is."""
         if not self.truncated:
-            return f"{self.path} ({self.last} line{'s' * (self.last != 1)}, whole)"
+            return f"{self.path} ({self.last} line{'s' * (self.last != 1)}, complete)"
         if not self.text.endswith("\n"):
-            return f"{self.path} (the beginning of line 1; the rest is left out)"
+            return f"{self.path} (the beginning of line 1; the rest is omitted)"
         total = "" if self.lines is None else f" of {self.lines}"
-        return f"{self.path} (lines 1-{self.last}{total}; the rest is left out)"
+        return f"{self.path} (lines 1-{self.last}{total}; the rest is omitted)"
 
 
 def restore_files(

@@ -220,7 +220,7 @@ def drop_invalid_thinking(view: View, edits: Sequence[Edit], *, is_bound_to_pref
     covered = {i for edit in edits if edit.first for i in range(view.index[edit.first], view.index[edit.last] + 1)}
     end = len(view.entries) if is_bound_to_prefix else find_loop_start(view)
     return [
-        drop_item(entry, by="thinking", reason="bound to what an edit changed")
+        drop_item(entry, by="thinking", reason="no longer valid after an edit")
         for entry in view.entries[:end]
         if entry.kind == "thinking"
         and not entry.locked

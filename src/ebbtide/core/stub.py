@@ -1,13 +1,16 @@
-"""What stands where content was, and under which name the content is saved.
+"""Our stub, the line that replaces removed content; its parser; and the name under which the content is saved.
 
-File names are built from checked ids only. Stubs have one grammar of ours with one parser, and the presets' own words:
+    [ebb: result of read_file removed, 9000 tokens, 412 lines; saved to /agents/tool-results/toolu_1.txt]
+    [ebb: result of read_file removed, 9000 tokens, 412 lines; saved as memory:toolu_1.txt]
+    [ebb: call of Write (src/app.py) removed, 5200 tokens, 210 lines; not saved]
+    [ebb: result of bash shortened, 700 tokens, 58 lines; saved to /agents/tool-results/toolu_2.txt]
+    FAILED tests/test_parse.py::test_dates
 
-    [ebb: result of read_file, 9000 tokens, 412 lines; kept in /agents/tool-results/toolu_1.txt]
-    [ebb: result of read_file, 9000 tokens, 412 lines; kept in memory:toolu_1.txt]
-    [ebb: call of Write (src/app.py), 5200 tokens, 210 lines; not kept]
-
-The head is one line; a preview may follow it. The parser is for people and tools. Nothing is ever taken for a stub
-because it reads like one: a tool may print this very line, and the view knows its own stand-ins by id.
+The head is one line. A preview may follow it; then the content is `shortened`. The parser is for people and tools.
+Nothing is ever taken for a stub because it reads like one: a tool may print this very line, and the view knows its own
+replacements by id. The parser also reads the stubs of version 1, which are in old logs and in histories that clients
+send back: `[ebb: result of read_file, 9000 tokens, 412 lines; kept in /agents/...]`. File names are built from checked
+ids only.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ebbtide.core.text.framing import neutral, tag_names
+from ebbtide.core import texts
 from ebbtide.core.types import Edit
 
 MEMORY = "memory:"
@@ -61,33 +64,33 @@ def digest(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stub:
-    """What is known of content that left, or of the part of it that did."""
+    """What is known of removed content."""
 
     kind: str
-    """`result`, `call`, `input`, `text`, `image`, `document` or `history`: a lower-case word."""
+    """`result`, `call`, `message`, `text`, `image`, `document`, `history`, ...: a lower-case word."""
     name: str = ""
     """The tool's name."""
     about: str = ""
-    """The file a call wrote, an image's type and sides, how many exchanges."""
+    """The file that a call wrote, an image's type and size, how many exchanges."""
     tokens: int = 0
     lines: int = 0
     path: str = ""
-    """Where it is: a file, or `memory:` and a handle for as long as the process lasts. Empty: it was not kept."""
+    """Where it is: a file, or `memory:` and a handle for as long as the process lasts. Empty if it was not saved."""
     preview: str = ""
     more: bool = False
     """Whether the preview is less than the whole."""
     chars: int = 0
     octets: int = 0
-    """Length in UTF-8. Like `chars` it is for the seeds' templates, and not part of the grammar."""
+    """Length in UTF-8. Like `chars` it is for the presets' templates, and not part of our stub."""
 
     @property
     def file(self) -> str:
-        """The file that it can be read in; empty where there is none."""
+        """The file that has it; empty if there is none."""
         return "" if self.path.startswith(MEMORY) else self.path
 
     @property
     def handle(self) -> str:
-        """The name by which recall opens it; empty where it was not kept."""
+        """The name by which recall opens it; empty if it was not saved."""
         return self.path.removeprefix(MEMORY).rpartition("/")[2]
 
 
@@ -102,8 +105,10 @@ _HEAD = re.compile(
     rf"\[ebb: (?P<kind>[a-z]+)"
     rf"(?: of (?P<name>{_PLAIN_NAME.pattern}|{_QUOTED}))?"
     rf"(?: \((?P<about>{_PLAIN_ABOUT.pattern}|{_QUOTED})\))?"
+    rf"(?: {texts.REMOVED}| {texts.SHORTENED})?"
     rf", (?P<tokens>[0-9]+) tokens, (?P<lines>[0-9]+) lines; "
-    rf"(?:not kept|kept in (?P<path>{_PLAIN_PATH.pattern}|{_QUOTED}))\]"
+    rf"(?:{texts.NOT_SAVED}|not kept|"
+    rf"(?:{texts.SAVED_TO}|{texts.SAVED_AS}|kept in) (?P<path>{_PLAIN_PATH.pattern}|{_QUOTED}))\]"
 )
 
 
@@ -111,13 +116,15 @@ def render(stub: Stub) -> str:
     """The default template. Names and paths that could end the line early are quoted as JSON."""
     name = f" of {_quote(stub.name, _PLAIN_NAME)}" if stub.name else ""
     about = f" ({_quote(stub.about, _PLAIN_ABOUT)})" if stub.about else ""
-    kept = f"kept in {_quote(stub.path, _PLAIN_PATH)}" if stub.path else "not kept"
-    head = f"[ebb: {stub.kind}{name}{about}, {stub.tokens} tokens, {stub.lines} lines; {kept}]"
+    change = texts.SHORTENED if stub.preview else texts.REMOVED
+    saved = texts.SAVED_TO if stub.file else texts.SAVED_AS
+    place = f"{saved} {_quote(stub.path, _PLAIN_PATH)}" if stub.path else texts.NOT_SAVED
+    head = f"[ebb: {stub.kind}{name}{about} {change}, {stub.tokens} tokens, {stub.lines} lines; {place}]"
     return f"{head}\n{stub.preview}" if stub.preview else head
 
 
 def parse(text: str) -> Stub | None:
-    """Read back what `render` wrote, but for `more`, `chars` and `octets`; None where the text does not begin so."""
+    """Read back what `render` wrote, except `more`, `chars` and `octets`. None if the text is no stub."""
     head, _, preview = text.partition("\n")
     match = _HEAD.fullmatch(head)
     if match is None:
@@ -151,100 +158,3 @@ def _quote(text: str, plain: re.Pattern[str]) -> str:
 
 def _unquote(text: str) -> str:
     return str(json.loads(text)) if text.startswith('"') else text
-
-
-# The seeds' templates. What names a file falls back to ours where there is none: it must not promise one.
-
-
-def mini_claude_persisted(stub: Stub) -> str:
-    """R102."""
-    if not stub.file:
-        return render(stub)
-    return (
-        f"[Result too large ({stub.octets / 1024:.1f} KB, {stub.lines} lines). Full output saved to {stub.path}. "
-        f"You can use read_file to see the full result.]\n\nPreview (first 200 lines):\n{stub.preview}"
-    )
-
-
-def mini_claude_snipped(_: Stub) -> str:
-    """R125."""
-    return "[Content snipped - re-read if needed]"
-
-
-def mini_claude_cleared(_: Stub) -> str:
-    """R132."""
-    return "[Old result cleared]"
-
-
-_PERSISTED = tag_names(["persisted-output"])
-
-
-def claude_code_persisted(stub: Stub) -> str:
-    """R111, sizes as in the captured request (E4). What is shown cannot close the tag."""
-    if not stub.file:
-        return render(stub)
-    (preview,) = neutral([stub.preview], _PERSISTED)
-    return (
-        f"<persisted-output>\nOutput too large ({_kilobytes(stub.chars)}). Full output saved to: {stub.path}\n\n"
-        f"Preview (first 2KB):\n{preview}" + ("\n...\n" if stub.more else "\n") + "</persisted-output>"
-    )
-
-
-def claude_code_cleared(stub: Stub) -> str:
-    """R143, with the captured request's two newlines (E4). Where nothing is kept, what the seed says on failure."""
-    if not stub.file:
-        return "[Old tool result content cleared]"
-    return f"<persisted-output>Tool result saved to: {stub.path}\n\nUse Read to view</persisted-output>"
-
-
-def opencode_cleared(_: Stub) -> str:
-    """R154."""
-    return "[Old tool result content cleared]"
-
-
-def learn_persisted(stub: Stub) -> str:
-    """R115."""
-    if not stub.file:
-        return render(stub)
-    return f"Output too large. Saved to: {stub.path}\nPreview:\n{stub.preview}..."
-
-
-def learn_cleared(_: Stub) -> str:
-    """R151."""
-    return "[Output compacted - re-read if needed]"
-
-
-def region_input(stub: Stub) -> str:
-    """R116."""
-    if not stub.file:
-        return render(stub)
-    return f"[Large input saved to {stub.path}, {stub.chars} chars. Use Read tool to access.]"
-
-
-def region_output(stub: Stub) -> str:
-    """R117. The seed counts characters and calls them bytes."""
-    note = f"[Output truncated, {stub.chars} bytes total. Save to file with > if you need full output.]"
-    return f"{stub.preview}\n\n{note}"
-
-
-def region_evicted(_: Stub) -> str:
-    """R252."""
-    return "[Earlier turns truncated due to compactor error]"
-
-
-def render_truncated(chars: int) -> str:
-    """What stands between head and tail, R099."""
-    return f"\n\n[... truncated {chars} chars ...]\n\n"
-
-
-def render_budgeted(chars: int) -> str:
-    """What stands between head and tail, R121."""
-    return f"\n\n[... budgeted: {chars} chars truncated ...]\n\n"
-
-
-def _kilobytes(chars: int) -> str:
-    """As the captured request has it: `134.7KB`, `2KB`."""
-    if chars < 1024:
-        return f"{chars} bytes"
-    amount, unit = (chars / 1024, "KB") if chars < 1024**2 else (chars / 1024**2, "MB")
-    return f"{amount:.1f}".removesuffix(".0") + unit

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from ebbtide.core.offload import Offloader, original_of, readable
 from ebbtide.core.planner import PlanInput
-from ebbtide.core.stub import render_budgeted
+from ebbtide.core.preset_stubs import render_budgeted
 from ebbtide.core.text.preview import head_and_tail
 from ebbtide.core.tool_calls import describe_item
 from ebbtide.core.types import OURS, Edit, Item

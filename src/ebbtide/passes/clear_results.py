@@ -44,7 +44,7 @@ def clear_results(
     for result in results:
         max_tokens = min(telling_tokens, plan_input.budget.window // 160, int(telling * result.tokens))
         preview = partial(salient.select, max_tokens=max_tokens) if telling else no_preview
-        yield offloader.stub_result(result, stub, "old result", preview=preview)
+        yield offloader.stub_result(result, stub, "old tool result", preview=preview)
 
 
 def _old_results(

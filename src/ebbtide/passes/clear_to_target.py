@@ -11,7 +11,8 @@ from dataclasses import replace
 from ebbtide.core.edit_rules import drop_item
 from ebbtide.core.offload import Form, Offloader, as_received, can_offload
 from ebbtide.core.planner import PlanInput
-from ebbtide.core.stub import Template, claude_code_cleared
+from ebbtide.core.preset_stubs import claude_code_cleared
+from ebbtide.core.stub import Template
 from ebbtide.core.tool_calls import tool_name
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View

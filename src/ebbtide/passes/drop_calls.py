@@ -109,7 +109,7 @@ def _replace_by_note(
         first=original_of(view, batch[0]).id,
         last=original_of(view, batch[-1]).id,
         replacement=(note, *stay),
-        reason="large old call",
+        reason="large old tool call",
         saved=sum(entry.tokens for entry in batch if entry.id in removed) - tokens,
         blobs=tuple(blobs),
     )

@@ -144,7 +144,7 @@ def _replace_by_note(offloader: Offloader, group: Sequence[Exchange], stays: Sta
         first=span[0],
         last=span[1],
         replacement=(note, *stay),
-        reason="the oldest had to go",
+        reason="oldest part of the conversation",
         saved=removed - tokens,
         blobs=blobs,
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ebbtide.core.offload import Offloader
 from ebbtide.core.planner import PlanInput
-from ebbtide.core.stub import Template, region_output
+from ebbtide.core.preset_stubs import region_output
+from ebbtide.core.stub import Template
 from ebbtide.core.text.preview import first_chars
 from ebbtide.core.tool_calls import tool_name
 from ebbtide.core.types import Edit

@@ -34,6 +34,6 @@ def offload_input(
         if entry.locked or entry.pinned or view.is_ours(entry):
             continue
         path, blobs = offloader.save_blob("input", entry.text)
-        about = describe(entry.text, kind="input", tokens=entry.tokens, path=path)
+        about = describe(entry.text, kind="message", tokens=entry.tokens, path=path)
         text = stub(replace(about, preview=preview(entry.text, plan_input.count_tokens), more=True))
         yield offloader.rewrite(entry, text, f"{len(entry.text)} chars, over {limit}", blobs)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ebbtide.core.offload import Offloader, can_offload, newest_turns
 from ebbtide.core.planner import PlanInput
-from ebbtide.core.stub import Template, opencode_cleared
+from ebbtide.core.preset_stubs import opencode_cleared
+from ebbtide.core.stub import Template
 from ebbtide.core.tool_calls import tool_name
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View

@@ -10,6 +10,7 @@ from ebbtide.core.offload import Offloader, can_offload, describe, newest_turns
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.text.preview import clip
+from ebbtide.core.texts import MORE_OMITTED
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 
@@ -32,7 +33,7 @@ def shorten_text(
             path, blobs = offloader.save_blob("text", entry.text)
             about = describe(entry.text, kind="text", tokens=entry.tokens, path=path)
             text = stub(replace(about, preview=_ends(entry.text, lines), more=True))
-            edit = offloader.rewrite(entry, text, "long words of an old turn", blobs)
+            edit = offloader.rewrite(entry, text, "long text of an old turn", blobs)
             # The text may belong to the reasoning before it.
             if not rejection_reason(view, edit):
                 yield edit
@@ -43,4 +44,4 @@ def _ends(text: str, lines: int) -> str:
     short = [line if len(line) <= 200 else clip(line, 0, 200) + "..." for line in text.split("\n") if line.strip()]
     if len(short) <= 2 * lines:
         return "\n".join(short)
-    return "\n".join((*short[:lines], "[...]", *short[-lines:]))
+    return "\n".join((*short[:lines], MORE_OMITTED, *short[-lines:]))

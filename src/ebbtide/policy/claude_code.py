@@ -14,7 +14,7 @@ from functools import partial
 from ebbtide.core.cache.breakpoints import static_plus_last
 from ebbtide.core.offload import Offloader, as_received, can_offload
 from ebbtide.core.planner import PlanInput, Thresholds
-from ebbtide.core.stub import claude_code_cleared, claude_code_persisted
+from ebbtide.core.preset_stubs import claude_code_cleared, claude_code_persisted
 from ebbtide.core.text.preview import head_chars
 from ebbtide.core.tokens.estimator import CLAUDE_CODE
 from ebbtide.core.tokens.size import estimated_messages

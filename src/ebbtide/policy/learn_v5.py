@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ebbtide.core.stub import learn_cleared, learn_persisted
+from ebbtide.core.preset_stubs import learn_cleared, learn_persisted
 from ebbtide.core.text.preview import first_chars
 from ebbtide.core.tokens.estimator import LEARN_V5
 from ebbtide.core.tokens.size import estimated_messages

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 
 from ebbtide.core.cache.breakpoints import static_plus_last
-from ebbtide.core.stub import mini_claude_cleared, mini_claude_persisted, mini_claude_snipped
+from ebbtide.core.preset_stubs import mini_claude_cleared, mini_claude_persisted, mini_claude_snipped
 from ebbtide.core.text.preview import head_lines
 from ebbtide.core.tokens.estimator import MINI_CLAUDE
 from ebbtide.core.tokens.size import billed_input

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from ebbtide.core.planner import Thresholds
-from ebbtide.core.stub import region_evicted, region_input
+from ebbtide.core.preset_stubs import region_evicted, region_input
 from ebbtide.core.tokens.estimator import REGION
 from ebbtide.core.tokens.size import estimated_tokens
 from ebbtide.passes import fold_regions, limit_output, offload_input

@@ -165,10 +165,10 @@ class SessionRecords:
             matches = []
         if not matches:
             owner = "session" if scope is None else "conversation"
-            raise BadRequest(f"{wanted[:80]!r} is not a handle that this {owner} recorded")
+            raise BadRequest(f"{wanted[:80]!r} is not a handle of this {owner}")
         if len(matches) > 1:
             candidates = ", ".join(mark.partition("-")[2] for mark in matches[:_MAX_CANDIDATES])
-            raise BadRequest(f"{wanted[:80]!r} may mean {len(matches)} items: {candidates}. Give more digits")
+            raise BadRequest(f"{wanted[:80]!r} matches {len(matches)} items: {candidates}. Give more digits")
         return items[matches[0]]
 
     def _blob_name(self, handle: str) -> str:

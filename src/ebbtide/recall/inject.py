@@ -56,7 +56,7 @@ def build_insertion(
         by=BY,
         insert_after=after,
         replacement=tuple(items),
-        reason="recalled behind the client's back",
+        reason="recall call that the client does not see",
         saved=-tokens,
         made_of="lasting",
     )

@@ -106,12 +106,12 @@ class RecallSearch:
         if not 1 <= limit <= MOST_HITS:
             raise BadRequest(f"limit must be from 1 to {MOST_HITS}, not {limit}")
         if not isinstance(query, str):
-            raise BadRequest(f"a query must be a text, not {type(query).__name__}")
+            raise BadRequest(f"a query must be a string, not {type(query).__name__}")
         parsed_query = parse_query(query)
         if not parsed_query.terms:
-            raise BadRequest("a query must have a letter or a digit")
+            raise BadRequest("a query must contain a letter or a digit")
         if across and scope is not None:
-            raise BadRequest("this session tells conversations apart by how they begin: only this one can be searched")
+            raise BadRequest("several conversations share this session, so only this conversation can be searched")
         logs = self._open_logs(across)
         scoped_items, handles = dict[str, IndexEntry](), None
         if scope is not None:
@@ -144,7 +144,7 @@ class RecallSearch:
             raise BadRequest(f"there is no text from {start} to {end}")
         session_id = session or self.log.session
         with self._lock:
-            # The ledger writes a handle as `#1a2b3c4d`.
+            # Facts write a handle as `#1a2b3c4d`.
             entry = self._records_for(session_id).get(handle.strip().removeprefix("#"), scope)
         total = len(entry.text)
         page_end = min(total, start + PAGE if end is None else end)
@@ -171,7 +171,7 @@ class RecallSearch:
         if name not in self._records:
             log = self._open_logs(across=name != self.log.session).get(name)
             if log is None:
-                raise BadRequest(f"{name[:80]!r} is no session of this project")
+                raise BadRequest(f"{name[:80]!r} is not a session of this project")
             self._records[name] = SessionRecords(log)
         return self._records[name]
 
@@ -291,6 +291,6 @@ def find_item_id(items: Sequence[Item], handle: str) -> str:
     wanted = handle.strip().removeprefix("#")
     matches = [item.id for item in items if item.id == wanted or item.id.partition("-")[2].startswith(wanted)]
     if len(matches) != 1 or not wanted:
-        problem = "is not in the last request" if not matches else f"may be any of {len(matches)} items"
+        problem = "is not in the last request" if not matches else f"matches {len(matches)} items"
         raise BadRequest(f"{handle[:80]!r} {problem}")
     return matches[0]

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ebbtide.core.texts import RECALL_LIMIT
 from ebbtide.recall.inject import RecallExchange
 from ebbtide.runtime.context import Context
 from ebbtide.wire.protocol import RecallBatch, Wire
@@ -21,7 +22,6 @@ from ebbtide.wire.sse import EventReader
 
 MAX_ROUNDS = 4
 """Answers with recall calls that are answered for one request. A model that needs more searches for the wrong words."""
-_NO_MORE_CALLS = "No more of this tool in this turn. Go on with what you have."
 _MAX_EVENT_BYTES = 8 << 20
 """Bytes of one event. More is passed on unread."""
 _FRAME_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -89,7 +89,7 @@ class RecallRounds:
             assistant_text=content.hidden_text,
             visible=self._merger.visible(self._answers),
             client_goes_first=content.has_client_calls,
-            refusal=_NO_MORE_CALLS if len(self._answers) > MAX_ROUNDS else "",
+            refusal=RECALL_LIMIT if len(self._answers) > MAX_ROUNDS else "",
         )
 
     def held_frames(self, *, is_last: bool) -> bytes:

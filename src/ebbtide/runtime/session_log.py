@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ebbtide.core import texts
 from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length, rewrite_cost
 from ebbtide.core.planner import Plan, PlanInput
 from ebbtide.core.stub import BlobNames, digest
@@ -344,6 +345,7 @@ def plan_record(plan: Plan, edits: Sequence[Edit], decision: Decision, state: Se
         planned=[edit.id for edit in plan.edits],
         moved=rewrite_cost(plan.before, after, edits, cached, safety=policy.estimator.safety),
         messages=len(decision.request.messages),
+        texts=texts.VERSION,
     )
 
 

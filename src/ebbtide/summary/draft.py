@@ -108,7 +108,7 @@ class CompactionDraft:
             first=self.covered.span[0],
             last=self.covered.span[1],
             replacement=replacement,
-            reason=f"old turns folded into {self._author(summary)}",
+            reason=f"old turns replaced by {self._author(summary)}",
             saved=self.tokens - total_tokens(replacement),
             blobs=(*blobs, *content_blobs),
             made_of=self._source_scope(summary, content.live_content),
@@ -145,7 +145,7 @@ class CompactionDraft:
     def _author(self, summary: Answer) -> str:
         if self.plan_input.compaction.summary:
             return "a person's summary"
-        return "the ledger's facts" if summary.failed or not summary.text else "a model's summary"
+        return "collected facts" if summary.failed or not summary.text else "a model's summary"
 
     def _source_scope(self, summary: Answer, live_content: Sequence[Item]) -> SourceScope:
         """A model may mention what follows the range. Facts and the user's messages are of the range alone."""

@@ -167,9 +167,9 @@ def _write_default(content: SummaryContent) -> tuple[Item, ...]:
 
 def _recall_hint(content: SummaryContent) -> str:
     if not content.is_saved:
-        return texts.NOT_SAVED
+        return texts.HISTORY_NOT_SAVED
     if content.history_path.startswith(MEMORY) and not content.recall_tool:
-        return texts.IN_MEMORY
+        return texts.HISTORY_IN_MEMORY
     return recall_hint(
         transcript=content.transcript_path, history=content.history_path, tool=content.recall_tool, has_handles=True
     )
@@ -312,7 +312,8 @@ class _Line(NamedTuple):
 class _ListKind(NamedTuple):
     key: str
     """Of its file."""
-    subject: str
+    word: str
+    """What its stub calls them."""
     trust: int
     shorten: Callable[[str], _Line]
     hint: str = ""
@@ -394,8 +395,8 @@ def _list_items(
         return (), ()
     full_text = "\n\n".join(f"## {n} {item_handle(item)}\n{item.text}" for n, item in enumerate(items, 1))
     path, blobs = save_blob(kind.key, full_text)
-    about = texts.listed_range(kind.subject, len(items))
-    stub = describe(full_text, kind="input", about=about, tokens=sum(item.tokens for item in items), path=path)
+    about = texts.listed_range(len(items))
+    stub = describe(full_text, kind=kind.word, about=about, tokens=sum(item.tokens for item in items), path=path)
     head = "\n".join([render(stub), *([kind.hint] if kind.hint and path else [])])
     lines = _lines_that_fit(items, room - count(head), count, kind, has_handles=bool(path))
     text = "\n".join([head, *lines])
@@ -420,6 +421,6 @@ def _lines_that_fit(items: Sequence[Item], room: int, count: Count, kind: _ListK
 
 def _shorten(item: Item, room: int, count: Count, save_blob: SaveBlob) -> tuple[Item, tuple[Blob, ...]]:
     path, blobs = save_blob("user-message", item.text)
-    stub = describe(item.text, kind="input", tokens=item.tokens, path=path)
+    stub = describe(item.text, kind="message", tokens=item.tokens, path=path)
     text = render(replace(stub, preview=essence(max(60, room - 100))(item.text, count)))
     return replace(item, id="", message=-1, text=text, tokens=count(text), source=OURS, raw=None), blobs

@@ -8,8 +8,6 @@ from typing import Any
 
 from ebbtide.wire.validity import make_id
 
-UNANSWERED = "No result: the call was interrupted before a result was recorded."
-
 
 def make_unique_id(client_id: str, used_ids: Collection[str], prefix: str, *place: object) -> str:
     """Return the id if it is not used yet, else one made from its place, which stays while the history only grows."""

@@ -51,7 +51,7 @@ def git_status(cwd: Path, *, trusted: bool = False, timeout: float = 5.0, on_ski
         lines.append(f"Status:\n{_shorten(answers['Status']) or '(clean)'}")
     if answers.get("Recent commits"):
         lines.append(f"Recent commits:\n{answers['Recent commits']}")
-    return "\n".join(["Git, as it was when the session began:", *lines]) if lines else ""
+    return "\n".join(["Git status when the session started:", *lines]) if lines else ""
 
 
 # --- without git -------------------------------------------------------------------------------------------------

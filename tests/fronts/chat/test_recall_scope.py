@@ -56,7 +56,7 @@ def test_a_sub_agent_does_not_read_its_parent(tmp_path, asks):
         list(chat.agent.run_turn("Go."))
 
     assert len(results) == 1
-    assert "Nothing that this session recorded matches" in results[0] or "not a handle" in results[0]
+    assert "Nothing in this session's record matches" in results[0] or "not a handle" in results[0]
     assert "lies in Brest" not in results[0]
 
 
@@ -64,4 +64,4 @@ def test_without_a_session_there_is_nothing_to_recall(tmp_path):
     with Upstream([]) as upstream:
         state = Stage(tmp_path, upstream).chat().agent.state
 
-    assert "Nothing that this session recorded" in state.run_recall("ebb_recall", Arguments(query="anything")).text
+    assert "Nothing in this session's record" in state.run_recall("ebb_recall", Arguments(query="anything")).text

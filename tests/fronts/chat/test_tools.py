@@ -144,7 +144,7 @@ def test_replacing_needs_one_match_or_all():
     assert replace_text("a\r\nb\r\n", "a\nb", "c\nd", everywhere=False) == "c\r\nd\r\n"
     for whole, old, new, word in (
         ("a a", "a", "b", "2 times"),
-        ("a", "z", "b", "does not stand"),
+        ("a", "z", "b", "does not occur"),
         ("a", "a", "a", "same"),
     ):
         with pytest.raises(ToolError, match=word):
@@ -186,7 +186,7 @@ def test_a_command_over_its_time_is_ended_with_all_its_children(state):
     told = run(state, "bash", command="sleep 60 & echo $! > child; echo begun; sleep 60", timeout=1)
 
     assert told.is_error
-    assert told.text == "begun\n[Timed out after 1 s and was ended.]"
+    assert told.text == "begun\n[Ended: it ran longer than 1 s.]"
     assert not running(int((state.root / "child").read_text()))
 
 
@@ -208,7 +208,7 @@ def test_background_commands_are_inspected_reported_and_stopped(state):
     assert report_ended_commands(state) == "Background command b2 ended with exit code 4."
     assert report_ended_commands(state) == ""
     assert run(state, "bash", task="b1").text == "[b1: still running]\nup"
-    assert run(state, "bash", task="b1").text == "[b1: still running]\n(nothing new)"
+    assert run(state, "bash", task="b1").text == "[b1: still running]\n(no new output)"
     assert "ended" in run(state, "bash", task="b1", stop=True).text
     assert "b9" in refused(state, "bash", task="b9")
 
@@ -247,7 +247,7 @@ def test_grep_finds_by_expression_file_name_and_case(state):
 
     assert run(state, "grep", pattern="[Dd]atum", glob="*.py").text.endswith("src/a.py:2:Datum = 1")
     assert len(run(state, "grep", pattern="datum", ignore_case=True).text.splitlines()) == 2
-    assert run(state, "grep", pattern="nowhere").text == "Nothing matches."
+    assert run(state, "grep", pattern="nowhere").text == "No matches."
     assert run(state, "grep", pattern="(").is_error
 
 
@@ -265,7 +265,7 @@ def test_grep_and_glob_do_not_follow_links_out_of_the_workspace(state, tmp_path_
 
     assert "secret" not in run(state, "grep", pattern="token").text
     assert run(state, "glob", pattern="**/*.txt").text == "own.txt"
-    assert run(state, "glob", pattern="link/*.txt").text == "No file matches."
+    assert run(state, "glob", pattern="link/*.txt").text == "No files match."
     assert "stays below" in refused(state, "glob", pattern="../*")
 
 
@@ -295,7 +295,7 @@ def test_a_task_is_delegated_once_and_not_further(state):
     assert run(state, "task", title="find", prompt="Where is it?").text == "found it"
     assert asked == [("find", "Where is it?")]
     state.run_subagent = None
-    assert "no sub-agents" in refused(state, "task", title="find", prompt="Where?")
+    assert "cannot start sub-agents" in refused(state, "task", title="find", prompt="Where?")
 
 
 def test_recall_is_answered_by_the_engine(state):

@@ -236,7 +236,7 @@ class TestDiff:
 
         result = ebb("diff", "nightly", "--edit", batch["id"])
 
-        assert result.text.count("\n+[ebb: result of Read, ") == len(batch["edits"])
+        assert result.text.count("\n+[ebb: result of Read ") == len(batch["edits"])
         assert "\n-" + LINES in result.text
 
     def test_an_edit_is_found_by_the_beginning_of_its_id(self, ebb, tmp_path):

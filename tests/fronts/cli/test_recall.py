@@ -133,9 +133,9 @@ def test_the_limit_is_kept(ebb):
     [
         ((), "give either a text to search for"),
         (("needle", "--read", "x"), "give either a text to search for"),
-        (("--read", "deadbeef"), "not a handle that this session recorded"),
-        (("--read", "/etc/passwd"), "not a handle that this session recorded"),
-        (("--read", "../s.jsonl"), "not a handle that this session recorded"),
+        (("--read", "deadbeef"), "not a handle of this session"),
+        (("--read", "/etc/passwd"), "not a handle of this session"),
+        (("--read", "../s.jsonl"), "not a handle of this session"),
         (("...",), "letter"),
         (("x", "--limit", "0"), "limit"),
         (("x", "--session", "nobody"), "nobody"),

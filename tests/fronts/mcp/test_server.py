@@ -62,7 +62,7 @@ async def test_errors_are_results_and_the_server_continues(tmp_path):
         answer, _ = await asked(client, SEARCH_TOOL, query="needle")
 
     assert failed
-    assert "not a handle that this session recorded" in refused
+    assert "not a handle of this session" in refused
     assert "a needle" in answer
 
 
@@ -183,7 +183,7 @@ def test_odd_arguments_are_answered(tmp_path, odd):
 
     for tool, key in ((SEARCH_TOOL, "query"), (READ_TOOL, "handle")):
         text, failed = server.answer(tool, {key: odd})
-        assert failed or "Nothing that this session recorded matches" in text
+        assert failed or "Nothing in this session's record matches" in text
         text.encode()
 
 

@@ -195,7 +195,7 @@ def test_a_recall_is_answered_inside_one_normal_answer_and_keeps_the_prefix(wire
     sent = sound(upstream, wire)
     assert all("ebb_recall" in one for one in sent), "the tools are there from the first request on"
     assert SECRET in sent[1].replace(sent[0][:-2], "")
-    assert all(one.count("Quoted from this session") == 1 for one in sent[1:]), "the hidden answer, once in each"
+    assert all(one.count("This is quoted from the session") == 1 for one in sent[1:]), "the hidden answer, once in each"
     outputs = [usage(wire, exchange.response) for exchange in upstream.requests[:2]]
     assert usage(wire, answer) == (outputs[1][0], outputs[0][1] + outputs[1][1])
     assert (summary["requests"], summary["fallbacks"]) == (4, 0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.texts import NO_RESULT, OPERATOR_INSTRUCTION
 from ebbtide.wire import WIRES
-from ebbtide.wire.anthropic.rules.structure import OPERATOR
-from ebbtide.wire.call_pairs import UNANSWERED
 from ebbtide.wire.validity import repair, violations
 from poison.case import HOUR, MARK, THOUGHT, TOOLS, assistant, result, text, use, user
 from poison.histories import picture
@@ -43,13 +42,13 @@ def test_operator_text_is_unchanged_when_the_model_accepts_it():
 )  # fmt: skip
 def test_operator_text_joins_the_user_turn_on_a_model_that_does_not_take_it(model):
     messages = fixed(user("a"), system("note"), assistant("b"), user("c"), model=model)
-    assert messages[0] == user(text("a"), text(OPERATOR + "note"))
+    assert messages[0] == user(text("a"), text(OPERATOR_INSTRUCTION + "note"))
     assert [message["role"] for message in messages] == ["user", "assistant", "user"]
 
 
 def test_misplaced_operator_text_is_moved_after_the_results_it_preceded():
     messages = fixed(user("a"), assistant(use("t1")), system("note"), user(result("t1")), model="claude-opus-4-8")
-    assert messages[2] == user(result("t1"), text(OPERATOR + "note"))
+    assert messages[2] == user(result("t1"), text(OPERATOR_INSTRUCTION + "note"))
 
 
 def test_operator_text_may_follow_a_paused_turn():
@@ -160,7 +159,7 @@ def test_two_calls_of_one_id_take_their_results_in_order():
 
 def test_an_unanswered_call_gets_a_constant_error():
     answered = fixed(user("a"), assistant(use("t1"), use("t2")), user(result("t2"), text("and?")))[2]
-    assert answered["content"] == [result("t2"), result("t1", UNANSWERED, is_error=True), text("and?")]
+    assert answered["content"] == [result("t2"), result("t1", NO_RESULT, is_error=True), text("and?")]
 
 
 def test_the_last_of_two_results_counts():

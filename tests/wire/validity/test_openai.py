@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.texts import NO_RESULT
 from ebbtide.wire import WIRES
-from ebbtide.wire.openai_chat.rules import UNANSWERED
 from ebbtide.wire.validity import repair, violations
 from poison.openai_cases import calling, fc, msg, out, rs, said, tool
 
@@ -29,7 +29,7 @@ def broken(*items, **more):
 
 def test_missing_results_follow_the_given_ones_in_call_order():
     messages = chat(said("go"), calling("c1", "c2", "c3"), tool("c2"), said("and?"))
-    assert messages[2:] == [tool("c2"), tool("c1", UNANSWERED), tool("c3", UNANSWERED), said("and?")]
+    assert messages[2:] == [tool("c2"), tool("c1", NO_RESULT), tool("c3", NO_RESULT), said("and?")]
 
 
 def test_a_result_separated_by_another_message_returns_to_its_call():
@@ -83,7 +83,7 @@ def test_results_still_coming_in_are_matched_with_accepted_calls():
     for since in range(6):
         assert repair(WIRES["openai_chat"], body, since=since)[0] is body
     short = {"messages": body["messages"][:3]}
-    assert repair(WIRES["openai_chat"], short, since=3)[0]["messages"][3] == tool("c2", UNANSWERED)
+    assert repair(WIRES["openai_chat"], short, since=3)[0]["messages"][3] == tool("c2", NO_RESULT)
 
 
 @pytest.mark.parametrize("messages", [[], [{"content": "x"}], [{"role": 1}], None, "x"])
@@ -98,7 +98,7 @@ def test_chat_refuses_what_it_cannot_read(messages):
 def test_a_missing_output_follows_the_outputs_of_its_reply():
     items = responses(said("go"), fc("c1"), fc("c2"), out("c2"), msg("msg_1"), said("and?"))
     assert [item.get("call_id") for item in items] == [None, "c1", "c2", "c2", "c1", None, None]
-    assert items[4]["output"] == UNANSWERED
+    assert items[4]["output"] == NO_RESULT
 
 
 def test_removed_reasoning_removes_its_followers_ids_but_not_their_call_ids():

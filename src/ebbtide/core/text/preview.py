@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 
+from ebbtide.core import texts
+
 Count = Callable[[str], int]
 Preview = Callable[[str, Count], str]
 
@@ -131,7 +133,7 @@ def _essence(text: str, chars: int) -> str:
     newline = text.find("\n", begin, -(chars // 8))
     tail = clip(text, newline + 1 if newline >= 0 else begin, len(text))
     left_out = len(text) - len(head) - len(tail)
-    parts = [head, f"[... {left_out} chars left out ...]"]
+    parts = [head, texts.characters_omitted(left_out)]
     room = chars // 4 - 60  # the marks
     for line in decisive_lines(text, start=len(head), stop=len(text) - len(tail)):
         room -= len(line) + 1
@@ -139,7 +141,7 @@ def _essence(text: str, chars: int) -> str:
             break
         parts.append(line)
     if len(parts) > 2:
-        parts.append("[...]")
+        parts.append(texts.MORE_OMITTED)
     return "\n".join((*parts, tail))
 
 

@@ -22,7 +22,7 @@ from ebbtide.store import Log, Record
 from ebbtide.wire import WIRES
 from ebbtide.wire.blocks import Block
 
-INTERRUPTED = "[Interrupted: the program ended while this call was under way. What it did until then is not known.]"
+INTERRUPTED = "[Interrupted: the program ended during this call. It is not known what the call had already done.]"
 KIND = "chat"
 Message = Mapping[str, object]
 

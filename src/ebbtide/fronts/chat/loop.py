@@ -37,7 +37,7 @@ from ebbtide.workspace import gather_attachments
 
 MAX_REQUESTS = 250
 """In one turn. A turn that needs more is going in circles."""
-NOT_RUN = "[Not run: the user interrupted before it began.]"
+NOT_RUN = "[Not run: the user interrupted before this call started.]"
 
 
 @dataclass(slots=True)
@@ -140,13 +140,13 @@ class Agent:
         """Run one call. Errors become results, which the model reads."""
         tool = self.tools.get(call.name)
         if call.arguments is None:
-            return ToolResult(text="The arguments are not a JSON object. Nothing was done.", is_error=True)
+            return ToolResult(text="Nothing was done: the arguments are not a JSON object.", is_error=True)
         try:
             call.arguments.reject_invalid_text()
             if call.name in RECALL_TOOLS:
                 return self.state.run_recall(call.name, call.arguments)
             if tool is None:
-                raise ToolError(f"there is no tool {call.name!r}; there are {', '.join(self.tools)}")
+                raise ToolError(f"there is no tool {call.name!r}. The tools are: {', '.join(self.tools)}")
             reason = tool.action and self.permissions.refusal_reason(tool.action(self.state, call.arguments))
             if reason:
                 # A user who interrupts instead of answering did not refuse.

@@ -20,7 +20,7 @@ Mode = Literal["build", "plan"]
 Ruling = Literal["allow", "deny", "ask"]
 AskUser = Callable[["PermissionQuestion"], "PermissionAnswer"]
 
-PLAN_REFUSAL = "plan mode is on: nothing is changed until the user leaves it"
+PLAN_REFUSAL = "plan mode is on: do not change anything until the user turns it off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ class Permissions:
         answer = self.ask(PermissionQuestion(action=action, reason=reason, rules=self.rules))
         if not answer.allowed:
             instruction = f' They say: "{answer.instruction}".' if answer.instruction else ""
-            return f"The user did not permit this ({reason}).{instruction} Do not try to reach the same by other means."
+            return f"The user did not permit this ({reason}).{instruction} Do not try to do the same in another way."
         if answer.remember:
             self.rules = self.rules.grant(action)
             self.on_grant(action)

@@ -26,6 +26,8 @@ class _Result:
     plans: int | None
     """None if plans were not checked."""
     differences: tuple[str, ...]
+    older_plans: int = 0
+    """Plans of an older version that come out differently now, because texts for the model changed."""
 
     @property
     def problems(self) -> list[str]:
@@ -50,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
     Reads a session, or all of them, and recomputes everything: the chain of checksums through the log, the
     ids of messages, the stored results. Nothing is written. With --replan every recorded plan is computed
-    again from the log alone and compared byte for byte. The exit code is 1 if anything is wrong.
+    again from the log alone and compared byte for byte. Plans that an older version made with other texts for
+    the model are only counted. The exit code is 1 if anything is wrong.
 
     examples:
         ebb verify
@@ -76,13 +79,21 @@ def run(args: argparse.Namespace) -> int:
 
 def _verify(store: Store, info: SessionInfo, policies: Mapping[str, Policy] | None) -> _Result:
     records = store.peek(info.session, project=info.project).read().records
-    plans = None
+    plans, older_plans = None, 0
     differences = [f"message {difference.plan}: {difference.reason}" for difference in check_message_ids(records)]
     if policies is not None:
         plans = count_plans(records)
         steps = screen.show_progress(replan_each(records, policies), f"planning {info.session} again", plans)
-        differences += [f"plan {step.plan} is different now: {step.reason}" for step in steps if step]
-    return _Result(info=info, verification=verify_log(info.path), plans=plans, differences=tuple(differences))
+        changed = [step for step in steps if step]
+        differences += [f"plan {step.plan} is different now: {step.reason}" for step in changed if step.is_comparable]
+        older_plans = sum(not step.is_comparable for step in changed)
+    return _Result(
+        info=info,
+        verification=verify_log(info.path),
+        plans=plans,
+        differences=tuple(differences),
+        older_plans=older_plans,
+    )
 
 
 def _print(results: list[_Result]) -> None:
@@ -105,6 +116,10 @@ def _print(results: list[_Result]) -> None:
     for result in results:
         for problem in result.problems:
             print(make_visible(f"{result.verification.path}: {problem}"))
+        if result.older_plans:
+            plans = pluralize(result.older_plans, "plan")
+            note = f"{plans} of an older version cannot be compared: texts for the model have changed since"
+            print(make_visible(f"{result.verification.path}: {note}"))
 
 
 def _as_dict(result: _Result) -> dict[str, object]:
@@ -118,6 +133,7 @@ def _as_dict(result: _Result) -> dict[str, object]:
         "unchecked": verification.unchecked_lines,
         "results": verification.blobs,
         "plans": result.plans,
+        "plans_not_comparable": result.older_plans,
         "set_aside": list(verification.torn_files),
         "problems": result.problems,
     }

@@ -21,7 +21,8 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from ebbtide.wire.call_pairs import UNANSWERED, choose_results, make_unique_id, with_call_id
+from ebbtide.core.texts import NO_RESULT
+from ebbtide.wire.call_pairs import choose_results, make_unique_id, with_call_id
 from ebbtide.wire.protocol import Log
 from ebbtide.wire.validity import SHAPE, Json, as_text, safe_id
 
@@ -214,7 +215,7 @@ def _answer_calls(run: list[tuple[int, Message]], calls: list[tuple[str, str]], 
         for message in results
         if id(message) in chosen
     ]
-    stand_ins = [{"role": "tool", "tool_call_id": identity, "content": UNANSWERED} for identity in missing]
+    stand_ins = [{"role": "tool", "tool_call_id": identity, "content": NO_RESULT} for identity in missing]
     return [*results, *stand_ins, *(message for _, message in run if role(message) != "tool")]
 
 

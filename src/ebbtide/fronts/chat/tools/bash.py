@@ -17,15 +17,15 @@ def _action(_state: ToolState, arguments: Arguments) -> Action:
 
 
 @tool(
-    "Run a command line with bash in the workspace. Each call is a shell of its own: `cd` and variables do not "
-    "last. The first 250 lines of output come back. Set `background` for servers and long builds, then call with "
-    "`task` to see what is new, and with `stop` to end it. Prefer read, grep and glob to cat, grep and find.",
+    "Run a command line with bash in the workspace. Each call starts a new shell, so `cd` and variables do not last. "
+    "Returns the first 250 lines of output. For servers and long builds, set `background`. Then call with `task` to "
+    "see new output, and with `task` and `stop` to end it. Use read, grep and glob instead of cat, grep and find.",
     {
         "command": {"type": "string"},
         "timeout": {"type": "integer", "description": f"Seconds, {_TIMEOUT} by default, {_MAX_TIMEOUT} at most."},
-        "background": {"type": "boolean", "description": "Return at once and let it run."},
-        "task": {"type": "string", "description": "A background command, as in b1, instead of a new one."},
-        "stop": {"type": "boolean", "description": "With `task`: end it."},
+        "background": {"type": "boolean", "description": "Return at once and let the command run."},
+        "task": {"type": "string", "description": "Name of a background command, such as b1. Runs no new command."},
+        "stop": {"type": "boolean", "description": "With `task`: end that command."},
     },
     action=_action,
 )
@@ -37,12 +37,12 @@ def bash(state: ToolState, arguments: Arguments) -> ToolResult:
         return _start_in_background(state, command)
     seconds = arguments.integer("timeout", _TIMEOUT)
     if not 1 <= seconds <= _MAX_TIMEOUT:
-        raise ToolError(f"`timeout` is 1 to {_MAX_TIMEOUT} seconds; for longer commands set `background`")
+        raise ToolError(f"`timeout` must be 1 to {_MAX_TIMEOUT} seconds; for a longer command set `background`")
     process = _start(state, command)
     end = process.wait(seconds, state.stop)
     if end != "done":
         process.kill()
-    notes = {"time": f"[Timed out after {seconds} s and was ended.]", "stopped": "[Interrupted by the user.]"}
+    notes = {"time": f"[Ended: it ran longer than {seconds} s.]", "stopped": "[Interrupted by the user.]"}
     note, code = notes.get(end, ""), process.exit_code
     status = f"Exit code {code}" if code and not note else ""
     text = "\n".join(filter(None, (status, process.output(), note)))
@@ -58,7 +58,7 @@ def _start(state: ToolState, command: str) -> Process:
 
 def _start_in_background(state: ToolState, command: str) -> ToolResult:
     if sum(process.exit_code is None for process in state.background.values()) >= _MAX_BACKGROUND:
-        raise ToolError(f"{_MAX_BACKGROUND} commands run in the background already; stop one first")
+        raise ToolError(f"{_MAX_BACKGROUND} commands are already running in the background; stop one first")
     name = f"b{len(state.background) + 1}"
     state.background[name] = _start(state, command)
     return ToolResult(text=f"Started in the background as {name}. Call bash with task={name!r} to see its output.")
@@ -67,12 +67,12 @@ def _start_in_background(state: ToolState, command: str) -> ToolResult:
 def _check_background(state: ToolState, name: str, *, stop: bool) -> ToolResult:
     process = state.background.get(name)
     if process is None:
-        raise ToolError(f"there is no background command {name!r}; there are {', '.join(state.background) or 'none'}")
+        raise ToolError(f"there is no background command {name!r}. There are: {', '.join(state.background) or 'none'}")
     if stop:
         process.kill()
     code = process.exit_code
     status = "still running" if code is None else f"ended, exit code {code}"
-    return ToolResult(text=f"[{name}: {status}]\n{process.new_output() or '(nothing new)'}")
+    return ToolResult(text=f"[{name}: {status}]\n{process.new_output() or '(no new output)'}")
 
 
 def stop_all(state: ToolState) -> None:

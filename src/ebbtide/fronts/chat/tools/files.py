@@ -31,11 +31,11 @@ _PATH = {"type": "string", "description": "Relative to the workspace, or absolut
 
 
 @tool(
-    "Read a text file. Lines come numbered, as in `    12<tab>text`; the numbers are not part of the file. "
-    "A file over 256 KB is read in ranges.",
+    "Read a text file. Lines are numbered, as in `    12<tab>text`; the numbers are not part of the file. "
+    "Read a file over 256 KB in ranges.",
     {
         "path": _PATH,
-        "offset": {"type": "integer", "description": "First line, from 1."},
+        "offset": {"type": "integer", "description": "First line to read, counted from 1."},
         "limit": {"type": "integer", "description": "Number of lines."},
     },
     required=("path",),
@@ -45,21 +45,21 @@ def read(state: ToolState, arguments: Arguments) -> ToolResult:
     path = state.resolve_path(arguments)
     offset, limit = arguments.integer("offset", 1), arguments.integer("limit", 0)
     if offset < 1 or limit < 0:
-        raise ToolError("`offset` counts lines from 1, and `limit` is a number of lines")
+        raise ToolError("`offset` must be 1 or more, and `limit` a number of lines")
     if path.is_dir():
-        raise ToolError(f"{state.display_path(path)} is a directory; use glob")
+        raise ToolError(f"{state.display_path(path)} is a directory; use glob to list it")
     if not path.is_file():
         raise ToolError(f"there is no file {state.display_path(path)}")
     is_range = bool(limit) or offset > 1
     size = path.stat().st_size
     if size > MAX_BYTES and not is_range:
-        raise ToolError(f"{state.display_path(path)} has {size:,} bytes, over {MAX_BYTES:,}. {_RANGE_HINT}")
+        raise ToolError(f"{state.display_path(path)} has {size:,} bytes, more than {MAX_BYTES:,}. {_RANGE_HINT}")
     text = _number_lines(path, offset, limit)
     tokens = DEFAULT.text(text)
     if tokens > MAX_TOKENS:
-        raise ToolError(f"that would be about {tokens:,} tokens, over {MAX_TOKENS:,}. {_RANGE_HINT}")
+        raise ToolError(f"that would be about {tokens:,} tokens, more than {MAX_TOKENS:,}. {_RANGE_HINT}")
     state.mark_as_known(path)
-    return ToolResult(text=text or "(the file is empty, or ends before that line)")
+    return ToolResult(text=text or "(nothing: the file is empty or ends before that line)")
 
 
 def _number_lines(path: Path, offset: int, limit: int) -> str:
@@ -94,8 +94,8 @@ def _line_heads(file: BinaryIO) -> Iterator[bytes]:
 
 
 @tool(
-    "Write a file as a whole: a new one, or one you have read. To change a part of a file use edit.",
-    {"path": _PATH, "content": {"type": "string", "description": "All of the file."}},
+    "Write a whole file: a new one, or one that you have read. To change part of a file, use edit.",
+    {"path": _PATH, "content": {"type": "string", "description": "The complete content of the file."}},
     required=("path", "content"),
     action=path_action("write", "write"),
 )
@@ -106,7 +106,7 @@ def write(state: ToolState, arguments: Arguments) -> ToolResult:
         raise ToolError(f"{shown_path} is a directory")
     existed = path.exists()
     if existed and (reason := state.stale_reason(path)):
-        raise ToolError(f"{shown_path} is there already, and {reason}. Read it first.")
+        raise ToolError(f"{shown_path} exists, and {reason}. Read it first.")
     mode = path.stat().st_mode & 0o7777 if existed else 0o666 & ~_umask()
     write_atomically(path, content.encode("utf-8", "replace"), mode)
     state.mark_as_known(path)
@@ -140,12 +140,12 @@ def _umask() -> int:
 
 
 @tool(
-    "Replace a text in a file you have read. `old` must match exactly, blanks included and without line numbers, "
-    "and must be found once, unless `all` is set.",
+    "Replace text in a file that you have read. `old` must match exactly, including spaces and without line numbers, "
+    "and must occur once, unless `all` is set.",
     {
         "path": _PATH,
-        "old": {"type": "string", "description": "What stands there now."},
-        "new": {"type": "string", "description": "What shall stand there."},
+        "old": {"type": "string", "description": "The text to replace."},
+        "new": {"type": "string", "description": "The text to put there."},
         "all": {"type": "boolean", "description": "Replace every occurrence."},
     },
     required=("path", "old", "new"),
@@ -154,7 +154,7 @@ def _umask() -> int:
 def edit(state: ToolState, arguments: Arguments) -> ToolResult:
     path = state.resolve_path(arguments)
     if not path.is_file():
-        raise ToolError(f"there is no file {state.display_path(path)}; write makes one")
+        raise ToolError(f"there is no file {state.display_path(path)}; use write to create it")
     if reason := state.stale_reason(path):
         raise ToolError(f"{state.display_path(path)}: {reason}. Read it first.")
     try:
@@ -176,9 +176,9 @@ def replace_text(content: str, old: str, new: str, *, everywhere: bool) -> str:
     if old == new:
         raise ToolError("`old` and `new` are the same")
     if times == 0:
-        raise ToolError("`old` does not stand in the file, blanks and line ends count. Read the place again.")
+        raise ToolError("`old` does not occur in the file. Spaces and line ends must match too. Read that part again.")
     if times > 1 and not everywhere:
-        raise ToolError(f"`old` stands there {times} times. Give more of the text around it, or set `all`.")
+        raise ToolError(f"`old` occurs {times} times. Include more of the text around it, or set `all`.")
     return content.replace(old, new)
 
 

@@ -18,11 +18,11 @@ _SKIPPED = (".git", "node_modules", ".venv", "__pycache__")
 
 
 @tool(
-    "Search the text of files by a regular expression. Gives file, line number and line; 250 lines at most.",
+    "Search files with a regular expression. Returns file, line number and line; at most 250 lines.",
     {
         "pattern": {"type": "string", "description": "An extended regular expression."},
         "path": {"type": "string", "description": "File or directory; default: the workspace."},
-        "glob": {"type": "string", "description": "Only files of this name, as in *.py."},
+        "glob": {"type": "string", "description": "Search only files with this name, as in *.py."},
         "ignore_case": {"type": "boolean"},
     },
     required=("pattern",),
@@ -38,10 +38,10 @@ def grep(state: ToolState, arguments: Arguments) -> ToolResult:
     end = process.wait(_TIMEOUT, state.stop)
     if end != "done":
         process.kill()
-        return ToolResult(text=f"{process.output()}\n[Ended early: {end}. Narrow the search.]", is_error=True)
+        return ToolResult(text=f"{process.output()}\n[Ended early ({end}). Make the search narrower.]", is_error=True)
     if process.exit_code == _NO_MATCH and not process.total:
-        return ToolResult(text="Nothing matches.")
-    return ToolResult(text=process.output() or "Nothing matches.", is_error=process.exit_code not in (0, _NO_MATCH))
+        return ToolResult(text="No matches.")
+    return ToolResult(text=process.output() or "No matches.", is_error=process.exit_code not in (0, _NO_MATCH))
 
 
 def _search_command(pattern: str, path: str, files: str, case: Sequence[str]) -> Sequence[str]:
@@ -59,10 +59,10 @@ def _search_command(pattern: str, path: str, files: str, case: Sequence[str]) ->
 
 
 @tool(
-    "Find files by name, as in **/*.py or src/*.md. The ones changed last come first; 250 at most.",
+    "Find files by name, as in **/*.py or src/*.md. Returns at most 250, the most recently changed first.",
     {
         "pattern": {"type": "string"},
-        "path": {"type": "string", "description": "Directory to look in; default: the workspace."},
+        "path": {"type": "string", "description": "Directory to search; default: the workspace."},
     },
     required=("pattern",),
     action=path_action("glob", "read", default="."),
@@ -70,20 +70,20 @@ def _search_command(pattern: str, path: str, files: str, case: Sequence[str]) ->
 def glob(state: ToolState, arguments: Arguments) -> ToolResult:
     start, pattern = state.resolve_path(arguments, default="."), arguments.text("pattern")
     if not start.is_dir():
-        raise ToolError(f"{state.display_path(start)} is no directory")
+        raise ToolError(f"{state.display_path(start)} is not a directory")
     files = _find_files(start, pattern)
     if not files:
-        return ToolResult(text="No file matches.")
+        return ToolResult(text="No files match.")
     lines = [state.display_path(path) for path in files[:MAX_LINES]]
     if len(files) > MAX_LINES:
-        lines.append(f"[{len(files) - MAX_LINES} more. Narrow the pattern.]")
+        lines.append(f"[{len(files) - MAX_LINES} more. Make the pattern narrower.]")
     return ToolResult(text="\n".join(lines))
 
 
 def _find_files(start: Path, pattern: str) -> list[Path]:
     """Newest first; equal times by name, so that the result is the same every time."""
     if os.path.isabs(pattern) or ".." in Path(pattern).parts:
-        raise ToolError("`pattern` is relative to `path` and stays below it")
+        raise ToolError("`pattern` must be relative to `path` and stay below it")
     try:
         inside = [path for path in _matches(start, pattern) if path.resolve().is_relative_to(start)]
     except (ValueError, NotImplementedError) as error:

@@ -10,7 +10,7 @@ _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 @tool(
-    "Keep a list of the steps of a larger task. Send the whole list each time; one entry is in_progress.",
+    "Keep a list of the steps of a larger task. Send the whole list each time, with one entry in_progress.",
     {
         "todos": {
             "type": "array",
@@ -33,10 +33,10 @@ def todo(state: ToolState, arguments: Arguments) -> ToolResult:
 
 def _read_todo(entry: object) -> dict[str, str]:
     if not isinstance(entry, Mapping) or not str(entry.get("content") or "").strip():
-        raise ToolError("each entry has `content` and `status`")
+        raise ToolError("each entry must have `content` and `status`")
     status = entry.get("status", "pending")
     if status not in _MARKS:
-        raise ToolError(f"`status` is one of {', '.join(_MARKS)}")
+        raise ToolError(f"`status` must be one of {', '.join(_MARKS)}")
     return {"content": " ".join(str(entry["content"]).split()), "status": str(status)}
 
 
@@ -47,13 +47,13 @@ def format_todos(todos: Sequence[Mapping[str, str]]) -> str:
 def remind_of_todos(state: ToolState) -> str:
     if all(todo["status"] == "completed" for todo in state.todos):
         return ""
-    return f"Your list as it stands; bring it up to date as you go on:\n{format_todos(state.todos)}"
+    return f"Your to-do list. Update it as you work:\n{format_todos(state.todos)}"
 
 
 @tool(
-    "Give a piece of work to a sub-agent that has the same tools and a fresh context: a wide search, a review, "
-    "anything whose details you will not need again. It sees nothing of this conversation: tell it all it must "
-    "know, and what to report. You get its final words.",
+    "Give work to a sub-agent that has the same tools and a new conversation: a wide search, a review, anything whose "
+    "details you will not need again. It sees nothing of this conversation, so tell it everything it must know and "
+    "what to report. Returns its final reply.",
     {
         "title": {"type": "string", "description": "Three to five words."},
         "prompt": {"type": "string", "description": "The whole task."},
@@ -62,6 +62,6 @@ def remind_of_todos(state: ToolState) -> str:
 )
 def task(state: ToolState, arguments: Arguments) -> ToolResult:
     if state.run_subagent is None:
-        raise ToolError("a sub-agent starts no sub-agents")
+        raise ToolError("a sub-agent cannot start sub-agents")
     reply = state.run_subagent(arguments.text("title"), arguments.text("prompt"))
-    return ToolResult(text=reply or "(the sub-agent said nothing)", is_error=not reply)
+    return ToolResult(text=reply or "(the sub-agent gave no reply)", is_error=not reply)

@@ -29,13 +29,13 @@ class Arguments(dict[str, object]):
     def text(self, key: str) -> str:
         value = self.get(key)
         if not isinstance(value, str) or not value:
-            raise ToolError(f"`{key}` must be a text")
+            raise ToolError(f"`{key}` must be a string")
         return value
 
     def optional_text(self, key: str) -> str:
         value = self.get(key)
         if not isinstance(value, str | None):
-            raise ToolError(f"`{key}` must be a text")
+            raise ToolError(f"`{key}` must be a string")
         return value or ""
 
     def integer(self, key: str, default: int) -> int:
@@ -65,7 +65,7 @@ class Arguments(dict[str, object]):
 
 def _reject_invalid_text(value: object, key: str) -> None:
     if isinstance(value, str) and ("\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
-        raise ToolError(f"`{key}` holds a NUL or half of a surrogate pair, which is not text. Send it without")
+        raise ToolError(f"`{key}` contains a NUL or half of a surrogate pair; send it without")
     if isinstance(value, Mapping):
         for name, inner in value.items():
             _reject_invalid_text(name, key or "the arguments")
@@ -136,7 +136,7 @@ class ToolState:
         try:
             return Path(os.path.realpath(self.root / Path(name).expanduser()))
         except RuntimeError:
-            raise ToolError(f"`path`: there is no user whose home {name.partition('/')[0]!r} could be") from None
+            raise ToolError(f"`path`: there is no user {name.partition('/')[0]!r}") from None
 
     def display_path(self, path: Path) -> str:
         """Relative to the workspace if the path is inside it."""
@@ -149,9 +149,9 @@ class ToolState:
     def stale_reason(self, path: Path) -> str:
         """Return why the model must read the file before it changes it, or ''."""
         if str(path) not in self.known_files:
-            return "it was not read yet, or no longer stands in the conversation"
+            return "you have not read it, or its text is no longer in the conversation"
         is_changed = bool(changed_files({str(path): self.known_files[str(path)]}))
-        return "it changed on disk since it was read" if is_changed else ""
+        return "it has changed on disk since you read it" if is_changed else ""
 
     def run_recall(self, name: str, arguments: Arguments) -> ToolResult:
         """Answer a call of one of the engine's recall tools."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from ebbtide.core.cache.prefix import are_same_objects
 from ebbtide.core.text.media import HEAD, base64_head, image_pixels, media_type
+from ebbtide.core.texts import NO_OUTPUT, image_removed
 from ebbtide.wire.anthropic.rules.structure import (
-    NO_OUTPUT,
     SERVER_USE,
     THINKING,
     Block,
@@ -307,7 +307,7 @@ def _fix_image(block: Block, place: BlockPlace) -> Block:
     source = block.get("source")
     if not isinstance(source, dict):
         note("A56", path, "Could not process image", "replaced by a line of text")
-        return text_block("[image removed: it had no data]")
+        return text_block(image_removed("it had no data"))
     if source.get("type") != "base64":
         return block
     data, declared = source.get("data"), source.get("media_type")
@@ -315,11 +315,11 @@ def _fix_image(block: Block, place: BlockPlace) -> Block:
     actual = media_type(head)
     if not isinstance(data, str) or not head or (actual is None and declared not in IMAGE_TYPES):
         note("A56", path, "Could not process image", "replaced by a line of text")
-        return text_block("[image removed: it could not be read]")
+        return text_block(image_removed("it could not be read"))
     if len(data) * 3 // 4 > MAX_IMAGE_BYTES:
         note("A55", f"{path}.image.source.base64.data", "image exceeds 5 MB maximum", "replaced by a line of text")
         return text_block(
-            f"[image removed: {len(data) * 3 // 4 / 1_000_000:.1f} MB is over the provider's limit of 5 MB]"
+            image_removed(f"{len(data) * 3 // 4 / 1_000_000:.1f} MB is over the provider's limit of 5 MB")
         )
     if (pixels := image_pixels(head)) and max(pixels) > MAX_SIDE:
         note("A54", f"{path}.image.source.base64.data", TOO_LARGE, "replaced by a line of text")
@@ -415,4 +415,4 @@ def _head(data: Json) -> bytes:
 
 
 def _describe_removed(pixels: tuple[int, int], limit: int) -> Block:
-    return text_block(f"[image removed: {pixels[0]}x{pixels[1]} px is over the provider's limit of {limit} px]")
+    return text_block(image_removed(f"{pixels[0]}x{pixels[1]} px is over the provider's limit of {limit} px"))

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from ebbtide.core.texts import NO_RESULT, RESULT_WITHOUT_CALL
 from ebbtide.wire.anthropic.rules.content import RESULT_PARTS
 from ebbtide.wire.anthropic.rules.structure import (
-    ORPHANED,
     SERVER_USE,
     THINKING,
     Block,
@@ -30,7 +30,7 @@ from ebbtide.wire.anthropic.rules.structure import (
     takes_system_turns,
     text_block,
 )
-from ebbtide.wire.call_pairs import UNANSWERED, choose_results, make_unique_id, with_call_id
+from ebbtide.wire.call_pairs import choose_results, make_unique_id, with_call_id
 from ebbtide.wire.protocol import Finding, Log
 from ebbtide.wire.validity import Indexed, Json, as_text
 
@@ -126,7 +126,7 @@ def _answer_calls(entry: Indexed, open_calls: list[_OpenCall], log: Log) -> Inde
         )
         results[-1], others = _append_to_result(results[-1], others), []
     content = [*results, *others]
-    return Indexed(entry.index, replace_blocks(entry.message, content or [text_block(ORPHANED)]))
+    return Indexed(entry.index, replace_blocks(entry.message, content or [text_block(RESULT_WITHOUT_CALL)]))
 
 
 def _note_answers(
@@ -156,7 +156,7 @@ def _results(message: Json, speaker: str = "user") -> list[Block]:
 
 
 def _missing_result(identity: str) -> Block:
-    return {"type": "tool_result", "tool_use_id": identity, "content": UNANSWERED, "is_error": True}
+    return {"type": "tool_result", "tool_use_id": identity, "content": NO_RESULT, "is_error": True}
 
 
 def _append_to_result(result: Block, others: Sequence[Block]) -> Block:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ebbtide.core.cache.prefix import are_same_objects
+from ebbtide.core.texts import CONTINUE
 from ebbtide.wire.anthropic.rules.content import TOOL_NAME, drop_blank_text, drop_breakpoint, is_breakpoint
 from ebbtide.wire.anthropic.rules.structure import (
-    CONTINUE,
     THINKING,
     Block,
     BodyFacts,

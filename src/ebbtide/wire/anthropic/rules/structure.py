@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ebbtide.core.cache.prefix import are_same_objects
+from ebbtide.core.texts import CONTINUE, CONVERSATION_NOT_SHOWN, EMPTY_MESSAGE, OPERATOR_INSTRUCTION
 from ebbtide.wire.protocol import Log
 from ebbtide.wire.validity import Indexed, Json
 
@@ -20,13 +21,6 @@ Message = Mapping[str, Json]
 
 THINKING = ("thinking", "redacted_thinking")
 SERVER_USE = ("server_tool_use", "mcp_tool_use")
-
-EMPTY = "(empty message)"
-CONTINUE = "Continue."
-EARLIER = "(The conversation so far is not shown.)"
-ORPHANED = "(A tool result stood here; its call is no longer part of the conversation.)"
-OPERATOR = "[Instruction from the operator of this system, not from the user]\n"
-NO_OUTPUT = "(no output)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +212,7 @@ def _drop_empty(entries: list[Indexed], before: Sequence[Json], facts: BodyFacts
         problem = "all messages must have non-empty content except for the optional final assistant message"
         log.note("A8", f"messages.{entry.index}", problem, "placeholder" if is_needed else "dropped")
         if is_needed:
-            turns_left.append(Indexed(entry.index, {**entry.message, "content": [text_block(EMPTY)]}))
+            turns_left.append(Indexed(entry.index, {**entry.message, "content": [text_block(EMPTY_MESSAGE)]}))
     return turns_left
 
 
@@ -241,10 +235,10 @@ def _move_to_user(entry: Indexed, rule: str, why: str, log: Log) -> Indexed:
     parts: list[Block] = []
     for block in blocks(entry.message):
         if kind(block) == "text" and not any(kind(part) == "text" for part in parts):
-            parts.append({**block, "text": OPERATOR + block["text"]})
+            parts.append({**block, "text": OPERATOR_INSTRUCTION + block["text"]})
         elif kind(block) in MOVABLE:
             parts.append(block)
-    return Indexed(entry.index, {**entry.message, "role": "user", "content": parts or [text_block(EMPTY)]})
+    return Indexed(entry.index, {**entry.message, "role": "user", "content": parts or [text_block(EMPTY_MESSAGE)]})
 
 
 def start_with_user(entries: list[Indexed], log: Log) -> list[Indexed]:
@@ -252,7 +246,7 @@ def start_with_user(entries: list[Indexed], log: Log) -> list[Indexed]:
     if not entries or role(entries[0].message) == "user":
         return entries
     log.note("A4", "messages.0", 'first message must use the "user" role', "placeholder put before it")
-    return [Indexed(0, {"role": "user", "content": EARLIER}), *entries]
+    return [Indexed(0, {"role": "user", "content": CONVERSATION_NOT_SHOWN}), *entries]
 
 
 def fix_end(messages: list[Message], facts: BodyFacts, log: Log) -> list[Message]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ebbtide.core.texts import NO_RESULT
 from ebbtide.wire.blocks import answer_in_order, as_str
-from ebbtide.wire.call_pairs import UNANSWERED
 from ebbtide.wire.gemini.fields import (
     call_of,
     is_model_content,
@@ -58,7 +58,7 @@ def stand_ins(content: Json) -> list[Part]:
 
 
 def _stand_in(call: Part) -> Part:
-    return make_response(as_str(call.get("name")), as_str(call.get("id")), UNANSWERED, is_error=True)
+    return make_response(as_str(call.get("name")), as_str(call.get("id")), NO_RESULT, is_error=True)
 
 
 def _answer(calls: Sequence[Part], entry: Indexed, log: Log) -> Part | None:

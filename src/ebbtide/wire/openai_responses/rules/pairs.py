@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ebbtide.wire.call_pairs import UNANSWERED
+from ebbtide.core.texts import NO_RESULT
 from ebbtide.wire.openai_responses.rules.items import (
     NEEDS_ITS_ID,
     OUTPUT_TYPES,
@@ -149,9 +149,9 @@ def _add_missing_outputs(entries: list[Indexed], log: Log) -> list[Indexed]:
 def _missing_output(call: Item) -> Item | None:
     name, identity = kind(call), call_id(call)
     if name in ("function_call", "local_shell_call"):
-        return {"type": "function_call_output", "call_id": identity, "output": UNANSWERED}
+        return {"type": "function_call_output", "call_id": identity, "output": NO_RESULT}
     if name == "custom_tool_call":
-        return {"type": "custom_tool_call_output", "call_id": identity, "output": UNANSWERED}
+        return {"type": "custom_tool_call_output", "call_id": identity, "output": NO_RESULT}
     if name == "tool_search_call":
         return {
             "type": "tool_search_output",
