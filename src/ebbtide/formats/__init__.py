@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.formats import claude_code, codex, openai_chat, opencode, pi, request, swe_agent
+from ebbtide.formats import claude_code, codex, gemini_cli, openai_chat, opencode, pi, request, swe_agent
 from ebbtide.formats.recording import Recording, list_repairs
 from ebbtide.formats.session_file import SessionFile, open_session_file, parse_session_file, unpack
 from ebbtide.formats.steps import Problem, RecordedCall
@@ -14,7 +14,7 @@ from ebbtide.formats.steps import Problem, RecordedCall
 __all__ = ["Problem", "RecordedCall", "Recording", "load", "read"]
 
 # The most specific first: a request body is also a list of messages, and many formats have a `type`.
-_READERS = (swe_agent, opencode, codex, pi, claude_code, request, openai_chat)
+_READERS = (swe_agent, opencode, gemini_cli, codex, pi, claude_code, request, openai_chat)
 
 
 def load(path: str | os.PathLike[str]) -> Recording:
