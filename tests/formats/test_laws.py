@@ -103,3 +103,56 @@ def test_reading_twice_gives_the_same_and_the_messages_are_shared(rows):
         for a, b in zip(one.request["messages"], two.request["messages"], strict=False):
             assert a is b or a != b or one.episode != two.episode
         assert one.request["messages"] is not two.request["messages"]
+
+
+IDS = st.sampled_from(["a", "b", "c", "d", "a_response"])
+
+
+def gemini_call(name):
+    return {"functionCall": {"id": name, "name": "read", "args": {}}}
+
+
+def gemini_result(name):
+    return {"functionResponse": {"id": name, "name": "read", "response": {"output": "done"}}}
+
+
+@st.composite
+def gemini_messages(draw):
+    """Messages that come again with other content, results of no call, and fields of any kind."""
+    content = draw(st.sampled_from(["text", "parts", "results", "calls", "odd"]))
+    recorded = {
+        "text": draw(TEXTS),
+        "parts": [{"text": draw(TEXTS)}],
+        "results": [gemini_result(draw(CALLS)), {"text": draw(TEXTS)}],
+        "calls": [{"text": draw(TEXTS)}, gemini_call(draw(CALLS))],
+        "odd": draw(st.sampled_from([None, 7, [None, 3]])),
+    }[content]
+    row = {"id": draw(IDS), "type": draw(st.sampled_from(["user", "gemini", "gemini", "info"])), "content": recorded}
+    if row["type"] == "gemini":
+        row |= draw(st.sampled_from([{}, {"model": "gemini-x"}, {"model": "gemini-x", "tokens": {"input": 5}}]))
+        call = {"id": draw(CALLS), "name": "read", "args": {}, "result": draw(st.sampled_from([None, "done", 5]))}
+        row |= draw(st.sampled_from([{}, {"toolCalls": [call]}, {"toolCalls": 7}]))
+    return row
+
+
+GEMINI_ROWS = st.lists(
+    st.one_of(
+        gemini_messages(),
+        gemini_messages(),
+        st.builds(lambda id: {"$rewindTo": id}, IDS),
+        st.builds(lambda messages: {"$set": {"messages": messages}}, st.lists(gemini_messages(), max_size=4)),
+        st.just({"$set": {"summary": "x"}}),
+    ),
+    max_size=12,
+)
+
+
+@given(GEMINI_ROWS)
+def test_gemini_accepts_every_request_of_a_chat(rows):
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "session.jsonl"
+        file.write_text("\n".join(map(json.dumps, [{"sessionId": "s", "projectHash": "h"}, *rows])))
+        recording = load(file)
+
+    for call in [*recording.requests(), *recording.uncompacted()]:
+        assert refusals("gemini", call.request) == []

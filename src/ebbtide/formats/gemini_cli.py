@@ -21,8 +21,6 @@ _NOTICES = frozenset({"info", "error", "warning"})
 
 
 def recognises(file: SessionFile) -> bool:
-    if file.is_document:
-        return _is_chat(file.document) and isinstance(file.document.get("messages"), list)
     return any(_is_chat(row.value) or _is_change(row.value) for row in file.rows)
 
 
@@ -36,21 +34,20 @@ def _is_change(value: Any) -> bool:
 
 def read(file: SessionFile) -> Recording:
     rows: Sequence[JsonRow] = file.rows
-    if file.is_document:
-        messages = enumerate(file.document["messages"], 1)
-        rows = [JsonRow(line=1, value={**file.document, "messages": None}, raw="")]
-        rows += [JsonRow(line=line, value=message, raw="") for line, message in messages]
+    messages = dict_or_empty(file.document).get("messages")
+    if isinstance(messages, list):
+        head = JsonRow(line=1, value={**file.document, "messages": None}, raw="")
+        rows = [head, *(JsonRow(line=line, value=message, raw="") for line, message in enumerate(messages, 1))]
     reader = _Reader(file, rows)
     for row in rows:
         reader.read_row(row)
     return reader.recording("gemini-cli", "gemini", reader.session, [Episode(steps=tuple(reader.steps))])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Turn:
-    """A message of the history and the steps that it became."""
+    """A message of the history: the steps that it became, and its content."""
 
-    id: str
     steps: tuple[int, ...]
     fingerprint: str
 
@@ -61,6 +58,8 @@ class _Reader(SessionReader):
         self.session = ""
         self.steps: list[Step] = []
         self.history: list[_Turn] = []
+        self.turns: dict[str, _Turn] = {}
+        """By the ids of their messages."""
         self.newest = _merge_by_id(rows)
         """Each message with all that was recorded of it."""
         parts = [part for message in self.newest.values() for part in _parts(message.get("content"))]
@@ -72,20 +71,21 @@ class _Reader(SessionReader):
         if not isinstance(value, dict):
             self.report(row, "not a record")
         elif isinstance(value.get("$rewindTo"), str):
-            ids = [turn.id for turn in self.history]
-            self.rewind(ids.index(value["$rewindTo"]) if value["$rewindTo"] in ids else 0)
+            turn = self.turns.get(value["$rewindTo"])
+            self.rewind(self.history[: self.history.index(turn)] if turn in self.history else [])
         elif isinstance(dict_or_empty(value.get("$set")).get("messages"), list):
             self.replace_history(row, value["$set"]["messages"])
         elif _is_message(value):
-            if all(turn.id != value["id"] for turn in self.history):
+            if self.turns.get(value["id"]) not in self.history:
                 self.add(row, value)
         else:
             self.session = self.session or str_or_empty(value.get("sessionId"))
             self.others.append(value)
 
-    def rewind(self, length: int) -> None:
-        self.history = self.history[:length]
-        self.steps.append(Rewind(kept_steps=_steps_of(self.history)))
+    def rewind(self, turns: list[_Turn]) -> None:
+        if turns != self.history:
+            self.history = turns
+            self.steps.append(Rewind(kept_steps=_steps_of(turns)))
 
     def add(self, row: JsonRow, message: dict[str, Any]) -> None:
         steps = list(self.build_steps(row, message))
@@ -94,14 +94,15 @@ class _Reader(SessionReader):
             return
         places = tuple(range(len(self.steps), len(self.steps) + len(steps)))
         self.steps += steps
-        self.history.append(_Turn(message["id"], places, _fingerprint(self.newest[message["id"]])))
+        turn = self.turns[message["id"]] = _Turn(places, _fingerprint(self.newest[message["id"]]))
+        self.history.append(turn)
 
     def build_steps(self, row: JsonRow, message: dict[str, Any]) -> Iterator[Step]:
         if message.get("type") != "gemini":
             if content := _content(message):
                 yield AddMessages(messages=(content,))
             return
-        message = self.newest[message["id"]]
+        message = {**self.newest[message["id"]], "type": "gemini"}
         if not message.get("model"):
             return  # The client wrote it itself.
         content, tokens = _content(message), dict_or_empty(message.get("tokens"))
@@ -122,42 +123,51 @@ class _Reader(SessionReader):
 
     def replace_history(self, row: JsonRow, recorded: list[Any]) -> None:
         """Find out what the client did to its history from the list that it has now."""
-        messages = [message for message in recorded if _is_message(message) and _content(message)]
-        new, old = list(map(_fingerprint, messages)), [turn.fingerprint for turn in self.history]
-        same = _count_equal(old, new)
-        if same < len(old) and same < len(new):
-            self.compact(messages, _count_equal(old[::-1], new[::-1]))
-            return
-        for turn, message in zip(self.history, messages, strict=False):
-            turn.id = message["id"]
-        if same < len(old):
-            self.rewind(same)
-        for message in messages[same:]:
-            self.add(row, message)
+        messages = [message for message in recorded if self.is_turn(message)]
+        turns = [self.find_turn(message) for message in messages]
+        for n, turn in enumerate(reversed(self.history), 1):
+            # A compaction gives new ids to what it keeps.
+            if n > len(turns) or turns[-n] not in (None, turn) or _fingerprint(messages[-n]) != turn.fingerprint:
+                break
+            turns[-n] = turn
+        head = max((n for n, turn in enumerate(turns, 1) if turn is None), default=0)
+        if not head:
+            self.rewind([turn for turn in turns if turn is not None])
+        elif turns[: len(self.history)] == self.history and not any(turns[len(self.history) :]):
+            for message in messages[len(self.history) :]:
+                self.add(row, message)
+        else:
+            self.compact(messages[:head], turns[:head], [turn for turn in turns[head:] if turn is not None])
+        for turn, message in zip(reversed(self.history), reversed(messages), strict=False):
+            self.turns[message["id"]] = turn
 
-    def compact(self, messages: list[dict[str, Any]], kept: int) -> None:
-        """Replace the history, except its last `kept` turns. What the client wrote in the model's name is left out."""
-        before, tail = _steps_of(self.history), self.history[len(self.history) - kept :]
-        head = messages[: len(messages) - kept]
-        added = tuple(content for message in head if (content := _content(message)) and content["role"] == "user")
-        compaction = (*before, len(self.steps))
-        self.steps.append(Compact(messages=added, kept_steps=_steps_of(tail)))
-        # If the history is rewound, all steps before the compaction stay too: it may be read without compactions.
-        steps = [compaction, *[()] * len(messages)]
-        turns = [*(_Turn("", (), "") for _ in head), *tail]
-        self.history = [
-            _Turn(message["id"], (*more, *turn.steps), _fingerprint(message))
-            for message, turn, more in zip(messages, turns, steps, strict=False)
+    def is_turn(self, message: Any) -> bool:
+        """A resumed client adds results once more, under the id of the reply: they are not recorded in vain."""
+        return (
+            _is_message(message)
+            and bool(_content(message))
+            and message["id"].removesuffix("_response") not in (self.turns.keys() - {message["id"]})
+        )
+
+    def find_turn(self, message: dict[str, Any]) -> _Turn | None:
+        turn = self.turns.get(message["id"])
+        return turn if turn is not None and turn.fingerprint == _fingerprint(message) else None
+
+    def compact(self, head: list[dict[str, Any]], known: list[_Turn | None], tail: list[_Turn]) -> None:
+        """The history is now `head` and `tail`. What the client wrote there in the model's name is left out."""
+        before, added = _steps_of(self.history), [_content(message) for message in head]
+        contents = tuple(content for content in added if content and content["role"] == "user")
+        # If the history is rewound, all steps before the compaction stay: it may be read without compactions.
+        steps = iter([(*before, len(self.steps))])
+        self.steps.append(Compact(messages=contents, kept_steps=_steps_of(tail)))
+        turns = [
+            turn or _Turn(next(steps, ()), _fingerprint(message)) for turn, message in zip(known, head, strict=True)
         ]
+        self.history = [*turns, *tail]
 
 
 def _steps_of(turns: Iterable[_Turn]) -> tuple[int, ...]:
     return tuple(sorted({step for turn in turns for step in turn.steps}))
-
-
-def _count_equal(old: Sequence[str], new: Sequence[str]) -> int:
-    """Count the equal strings at the start of both."""
-    return next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
 
 
 def _is_message(value: Any) -> bool:
@@ -186,7 +196,8 @@ def _parts(content: Any) -> list[dict[str, Any]]:
     """Return the parts of a recorded content, which may be a text, a part or a list of both."""
     entries = content if isinstance(content, list) else [content]
     parts = [{"text": entry} if isinstance(entry, str) else entry for entry in entries if entry]
-    return [part for part in parts if isinstance(part, dict)]
+    # The API refuses empty parts.
+    return [part for part in parts if isinstance(part, dict) and any(part.values())]
 
 
 def _content(message: dict[str, Any]) -> Message | None:
@@ -197,6 +208,9 @@ def _content(message: dict[str, Any]) -> Message | None:
     if type == "gemini" and not any("functionCall" in part for part in parts):
         calls = _dicts(message.get("toolCalls"))
         parts += [{"functionCall": {name: call.get(name) for name in ("id", "name", "args")}} for call in calls]
+    # Thoughts are not sent back. Calls are the model's, and results the user's.
+    others = ("thought", "functionResponse") if type == "gemini" else ("functionCall",)
+    parts = [part for part in parts if not any(part.get(name) for name in others)]
     return {"role": "model" if type == "gemini" else "user", "parts": parts} if parts else None
 
 
@@ -211,7 +225,7 @@ def _result_parts(call: dict[str, Any]) -> list[dict[str, Any]]:
 def _fingerprint(message: dict[str, Any]) -> str:
     """What stays the same of a message however it is recorded: no ids, no signatures, no thoughts."""
     content = _content(message) or {"role": "", "parts": []}
-    parts = [part for part in content["parts"] if not part.get("thought")]
+    parts = content["parts"]
     text = "".join(str_or_empty(part.get("text")) for part in parts).strip()
     calls = [dict_or_empty(part.get("functionCall")) for part in parts if "functionCall" in part]
     results = [dict_or_empty(part.get("functionResponse")) for part in parts if "functionResponse" in part]

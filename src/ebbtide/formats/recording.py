@@ -35,9 +35,9 @@ class Recording:
 
     path: str
     format: str
-    """`claude-code`, `codex`, `pi`, `opencode`, `openai-chat`, `swe-agent` or `request`."""
+    """`claude-code`, `codex`, `gemini-cli`, `pi`, `opencode`, `openai-chat`, `swe-agent` or `request`."""
     wire: str
-    """`anthropic`, `openai_chat` or `openai_responses`: the API format of its requests."""
+    """The name of the API format of its requests: one of `WIRES`."""
     session: str
     episodes: tuple[Episode, ...]
     problems: tuple[Problem, ...] = ()

@@ -44,8 +44,8 @@ _TRY = (
     ("ebb run -- claude", "keep your agent inside its window"),
 )
 _NOTES = """\
-A FILE is a request body (Anthropic, OpenAI Chat, OpenAI Responses) or a session recorded by
-Claude Code, Codex, pi, OpenCode, SWE-agent or a chat log.
+A FILE is a request body (Anthropic, OpenAI Chat, OpenAI Responses, Gemini) or a session recorded by
+Claude Code, Codex, gemini-cli, pi, OpenCode, SWE-agent or a chat log.
 'ebb COMMAND --help' explains a command, with examples. If something is wrong, run 'ebb doctor'."""
 
 

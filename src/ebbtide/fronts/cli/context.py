@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     Shows what a request consists of, as a grid of a hundred cells and a table: system prompt, tools, and the
     messages by kind; the free space, and the buffer beyond the point where the policy acts. Takes a request
-    body, a recorded session (Claude Code, Codex, pi, OpenCode, OpenAI chat, SWE-agent), or a session of the
+    body, a recorded session (Claude Code, Codex, gemini-cli, pi, OpenCode, OpenAI chat, SWE-agent), or a session of the
     store; with --claude one of Claude Code's own, by its id. Nothing is changed.
 
     The first line is what the provider billed if that was recorded, and an estimate otherwise. The table is

@@ -28,7 +28,7 @@ _MIN_WINDOW = 1_000  # tokens: with less, no policy can succeed, and trying take
 
 def main(arguments: Sequence[str]) -> int:
     """What would each policy have cost on your own sessions, and what would it have kept? Takes recorded
-    sessions (Claude Code, Codex, pi, OpenCode, SWE-agent, chat logs), one file or folders of them. For
+    sessions (Claude Code, Codex, gemini-cli, pi, OpenCode, SWE-agent, chat logs), one file or folders of them. For
     every recorded model call it rebuilds the request as if the client had never compacted, lets each
     policy prepare it, and bills the result as the provider would, with its prompt cache. No model is
     called, nothing is sent.
