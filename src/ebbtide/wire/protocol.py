@@ -223,6 +223,9 @@ class SideRequests(Protocol):
 
     def wants_stream(self, path: str, body: Json) -> bool: ...
 
+    def address(self, url: str, body: Json, wants_stream: bool) -> tuple[str, Json]:
+        """Address a request of ours: return its URL and its body. `url` is where a request of the client was sent."""
+
     def tool_definition(self, name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
         """Define a tool, for `tools` of a request."""
 

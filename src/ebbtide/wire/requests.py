@@ -39,6 +39,9 @@ class SharedRequests:
     def wants_stream(self, _path: str, body: Mapping[str, Any]) -> bool:
         return bool(body.get("stream"))
 
+    def address(self, url: str, body: Mapping[str, Any], wants_stream: bool) -> tuple[str, Mapping[str, Any]]:
+        return url, {**body, "stream": True} if wants_stream else body
+
     def user_message(self, text: Any) -> dict[str, Any]:
         return {"role": "user", "content": text}
 

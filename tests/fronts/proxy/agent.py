@@ -10,9 +10,19 @@ from upstream.finding import Body
 from upstream.script import Part, Say, Think, Use
 from upstream.server import Upstream
 
-PATHS = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions", "openai_responses": "/v1/responses"}
-MODELS = {"anthropic": "claude-opus-5-5", "openai_chat": "gpt-5", "openai_responses": "gpt-5-codex"}
-KEYS = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input"}
+PATHS = {
+    "anthropic": "/v1/messages",
+    "openai_chat": "/v1/chat/completions",
+    "openai_responses": "/v1/responses",
+    "gemini": "/v1beta/models/gemini-3-pro-preview:generateContent",
+}
+MODELS = {
+    "anthropic": "claude-opus-5-5",
+    "openai_chat": "gpt-5",
+    "openai_responses": "gpt-5-codex",
+    "gemini": "gemini-3-pro-preview",
+}
+KEYS = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input", "gemini": "contents"}
 SYSTEM = "You are a careful engineer. Read before you write. " * 40
 OUTPUT = "src/f{n}.py: def step(queue, lock): return queue.take()\n"
 
@@ -29,6 +39,16 @@ def looping(wire: str):
     return script
 
 
+def addressed(path: str, body: Body) -> tuple[str, Body]:
+    """The path and the body of a request; Gemini's path says whether it is streamed, and for which model it is."""
+    if "contents" not in body:
+        return path, body
+    body = {name: value for name, value in body.items() if name != "model"}
+    if not body.pop("stream", False):
+        return path, body
+    return path.replace(":generateContent", ":streamGenerateContent?alt=sse"), body
+
+
 class Agent:
     def __init__(self, wire: str, port: int, upstream: Upstream, *, lines: int = 60, **headers: str) -> None:
         self.wire, self.port, self.upstream, self.lines = wire, port, upstream, lines
@@ -39,17 +59,22 @@ class Agent:
         if self.wire == "anthropic":
             tools = [{"name": "read", "input_schema": {"type": "object"}}]
             around = {"max_tokens": 2_000, "system": SYSTEM, "thinking": {"type": "adaptive"}, "tools": tools}
+        elif self.wire == "gemini":
+            declared = [{"name": "read", "parameters": {"type": "object"}}]
+            around = {"tools": [{"functionDeclarations": declared}], "systemInstruction": {"parts": [{"text": SYSTEM}]}}
         else:
             function = {"name": "read", "parameters": {"type": "object"}}
             chat = self.wire == "openai_chat"
             tool = {"type": "function", "function": function} if chat else {"type": "function", **function}
             around = {"tools": [tool], **({} if chat else {"instructions": SYSTEM, "store": False})}
-        return {"model": MODELS[self.wire], **around, KEYS[self.wire]: list(self.history), **more}
+        history = list(self.history) if self.wire != "gemini" else list(map(_content, self.history))
+        return {"model": MODELS[self.wire], **around, KEYS[self.wire]: history, **more}
 
     def post(self, body: Body, path: str = "") -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT)
         try:
-            connection.request("POST", path or PATHS[self.wire], json.dumps(body), self.headers)
+            path, body = addressed(path or PATHS[self.wire], body)
+            connection.request("POST", path, json.dumps(body), self.headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
@@ -73,6 +98,19 @@ class Agent:
             message = answer["choices"][0]["message"]
             calls = message.get("tool_calls") or []
             return [message, *({"role": "tool", "tool_call_id": call["id"], "content": output} for call in calls)]
+        if self.wire == "gemini":
+            content = answer["candidates"][0]["content"]
+            calls = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
+            responses = [
+                {"functionResponse": {"id": call["id"], "name": call["name"], "response": {"output": output}}}
+                for call in calls
+            ]
+            return [content, *([{"role": "user", "parts": responses}] if responses else [])]
         calls = [item for item in answer["output"] if item["type"] == "function_call"]
         results = [{"type": "function_call_output", "call_id": one["call_id"], "output": output} for one in calls]
         return [*answer["output"], *results]
+
+
+def _content(message: Body) -> Body:
+    role = "model" if message["role"] == "assistant" else message["role"]
+    return message if "parts" in message else {"role": role, "parts": [{"text": message["content"]}]}

@@ -344,10 +344,15 @@ def test_the_summary_of_an_earlier_compaction_is_not_a_new_one():
         ("POST", "/v1/messages/batches", ""),
         ("POST", "/v1/threads/t/messages", ""),
         ("POST", "/v1/responses/resp_1/cancel", ""),
-        ("POST", "/v1beta/models/g:generateContent", ""),
+        ("POST", "/v1beta/models/g:generateContent", "gemini"),
+        ("POST", "/v1/projects/p/locations/l/publishers/google/models/g:streamGenerateContent", "gemini"),
+        ("POST", "/v1beta/models/g:countTokens", "gemini"),
+        ("POST", "/v1beta/models/g:batchGenerateContent", ""),
+        ("POST", "/v1beta/models/g:embedContent", ""),
+        ("POST", "/v1beta/cachedContents", ""),
     ],
 )
-def test_only_requests_of_the_three_wires_are_planned(method, path, wire):
+def test_only_requests_of_the_wires_are_planned(method, path, wire):
     assert wire_for_path(method, path) == wire
 
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from fronts.proxy.agent import KEYS, PATHS, Agent
+from fronts.proxy.agent import KEYS, PATHS, Agent, addressed
 from fronts.proxy.proxy_runner import beside, get, post, proxied
 from fronts.proxy.raw_upstream import END, STREAM, chunks
 from upstream.prefix import units
@@ -89,7 +89,23 @@ def of_responses(told: list[dict]) -> dict:
     return told[-1]["response"]
 
 
-FOLDS = {"anthropic": of_anthropic, "openai_chat": of_chat, "openai_responses": of_responses}
+def of_gemini(told: list[dict]) -> dict:
+    assert not any("error" in event for event in told), told[-1]
+    assert len({event["responseId"] for event in told}) == 1
+    ends = [event for event in told if "finishReason" in event["candidates"][0]]
+    assert ends == told[-1:], "one end, and nothing after it"
+    made = []
+    for event in told:
+        for part in event["candidates"][0]["content"]["parts"]:
+            if made and part.keys() == made[-1].keys() == {"text"}:
+                made[-1] = {"text": made[-1]["text"] + part["text"]}
+            elif part != {"text": ""}:
+                made.append(part)
+    candidate = {**told[-1]["candidates"][0], "content": {"role": "model", "parts": made}}
+    return {**told[-1], "candidates": [candidate]}
+
+
+FOLDS = {"anthropic": of_anthropic, "openai_chat": of_chat, "openai_responses": of_responses, "gemini": of_gemini}
 
 
 class Client(Agent):
@@ -131,6 +147,8 @@ def texts(wire, answer) -> str:
         return "".join(block["text"] for block in answer["content"] if block["type"] == "text")
     if wire == "openai_chat":
         return answer["choices"][0]["message"]["content"] or ""
+    if wire == "gemini":
+        return "".join(part.get("text", "") for part in answer["candidates"][0]["content"]["parts"])
     found = [part for item in answer["output"] if item["type"] == "message" for part in item["content"]]
     return "".join(part["text"] for part in found)
 
@@ -140,16 +158,24 @@ def calls(wire, answer) -> list[str]:
         return [block["name"] for block in answer["content"] if block["type"] == "tool_use"]
     if wire == "openai_chat":
         return [call["function"]["name"] for call in answer["choices"][0]["message"].get("tool_calls") or []]
+    if wire == "gemini":
+        parts = answer["candidates"][0]["content"]["parts"]
+        return [part["functionCall"]["name"] for part in parts if "functionCall" in part]
     return [item["name"] for item in answer["output"] if item["type"] == "function_call"]
 
 
 def ended(wire, answer) -> str:
     if wire == "anthropic":
         return answer["stop_reason"]
+    if wire == "gemini":
+        return {"STOP": "completed"}[answer["candidates"][0]["finishReason"]]
     return answer["choices"][0]["finish_reason"] if wire == "openai_chat" else answer["status"]
 
 
 def usage(wire, answer) -> tuple[int, int]:
+    if wire == "gemini":
+        told = answer["usageMetadata"]
+        return told["promptTokenCount"], told["candidatesTokenCount"] + told.get("thoughtsTokenCount", 0)
     told = answer["usage"]
     if wire == "anthropic":
         cached = (told.get("cache_read_input_tokens") or 0) + (told.get("cache_creation_input_tokens") or 0)
@@ -256,16 +282,16 @@ def test_a_model_that_asks_for_ever_is_stopped(wire, stream, tmp_path):
 def test_without_a_recall_the_answer_is_passed_on_byte_for_byte(wire, tmp_path):
     """And before one, each event goes on when it comes."""
     with Upstream([[Say("Hello there. " * 9), READ]]) as upstream:
-        body = Agent(wire, upstream.port, upstream).request(stream=True)
-        raw = post(upstream.port, PATHS[wire], body)[1]
+        path, body = addressed(PATHS[wire], Agent(wire, upstream.port, upstream).request(stream=True))
+        raw = post(upstream.port, path, body)[1]
     pieces = [raw[at : at + 31] for at in range(0, len(raw), 31)]
     with beside(lambda *_: [STREAM, *chunks(*pieces), END], tmp_path, recall="tool") as (_, running):
-        answer = post(running.port, PATHS[wire], body)[1]
+        answer = post(running.port, path, body)[1]
 
     assert answer == raw
 
 
-@pytest.mark.parametrize("turn", [Failure(status=529), Cut([Say("half of")], 2)], ids=["refused", "cut"])
+@pytest.mark.parametrize("turn", [Failure(status=529), Cut([Say("half of " * 30)], 2)], ids=["refused", "cut"])
 @WIRES
 def test_if_the_second_call_fails_the_client_gets_the_error_and_its_retry_works(wire, turn, tmp_path):
     """An answer that looks whole and is not would be a lie."""

@@ -28,7 +28,7 @@ SAID = "I have read the gauge of the quay, and it is well. " * 14
 
 def asks_for_summary(body):
     """Our question stands last; nothing else in these conversations has such a mark."""
-    return ASKS in json.dumps((body.get("messages") or body.get("input"))[-1])
+    return ASKS in json.dumps(next(body[key] for key in KEYS.values() if key in body)[-1])
 
 
 class Talk:

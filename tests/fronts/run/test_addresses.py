@@ -61,10 +61,10 @@ def test_an_address_on_the_command_line_overrides_the_environment():
     ]
     everything = plan_routes(environ, ["http://127.0.0.1:8080/"])
     assert everything.upstreams()[1::2] == [
-        f"{name}=http://127.0.0.1:8080" for name in ("anthropic", "openai", "gemini")
+        f"{name}=http://127.0.0.1:8080" for name in ("anthropic", "openai", "gemini", "vertex")
     ]
     assert everything.environment(environ, PROXY)["OPENAI_BASE_URL"] == f"{PROXY}/openai/v1"
-    with pytest.raises(BadConfig, match="anthropic, openai, gemini"):
+    with pytest.raises(BadConfig, match="anthropic, openai, gemini, vertex"):
         plan_routes({}, ["opnai=https://x.example"])
 
 

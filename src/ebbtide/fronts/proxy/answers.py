@@ -28,6 +28,8 @@ _MAX_ERROR_BYTES = 256 << 10
 """Bytes of an error that are read. One that echoes the request is longer, but its beginning is enough."""
 _FIRST_CHUNK_SECONDS = 1.0
 """Time to wait for the first chunk after the headers. A refusal comes at once; a model that thinks takes longer."""
+_ERROR_START = re.compile(rb'\s*(?:\[\s*)?\{\s*"error"')
+"""An error with status 200: an object, or the first of Gemini's list."""
 _NEVER_ABOUT_SIZE = frozenset({401, 402, 403, 404, 429})
 """Statuses that are passed on without a look at the body."""
 
@@ -59,7 +61,7 @@ async def read_start(answer: aiohttp.ClientResponse) -> AnswerStart:
             return AnswerStart([], None)
         if "event-stream" in kind:
             return _stream_start(chunk, encoding)
-        if not chunk.lstrip().startswith(b'{"error"'):
+        if not _ERROR_START.match(chunk):
             return AnswerStart([chunk] if chunk else [], None)
         chunks = [chunk, *await _remaining_chunks(answer)]
     else:
@@ -186,6 +188,11 @@ class ResponseCopy:
 
     def _finish_body(self) -> ObservedResponse:
         body = None if self._decompressor.is_broken else json.loads(b"".join(self._body))
+        if isinstance(body, list):
+            # Gemini's stream, if the client did not ask for events.
+            for event in body:
+                self._assembler.add(event)
+            return ObservedResponse(self._assembler.response(), self._assembler.is_complete)
         return ObservedResponse(body, not body.get("error")) if isinstance(body, dict) else _UNREADABLE
 
 

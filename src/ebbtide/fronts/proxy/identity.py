@@ -113,9 +113,9 @@ def identify_request(wire: str, address: str, headers: Mapping[str, str], body: 
     )
 
 
-def sender_key(headers: Mapping[str, str]) -> str:
-    """Return a key for the sender by its headers alone. Its next request probably begins like this one."""
-    caller = identify_caller(headers, {})
+def sender_key(address: str, headers: Mapping[str, str]) -> str:
+    """Return a key for the sender by all but the body. Its next request probably begins like this one."""
+    caller = identify_caller(headers, {}, address.partition("?")[2])
     return _hash(*caller.credentials, *caller.ids)
 
 

@@ -174,8 +174,10 @@ class Proxy:
 
         def parse() -> tuple[IncomingRequest, bytes, ParsedBody]:
             original = decompress(raw, encoding, self.options.max_body_bytes)
-            body = self.sessions.read_request(sender_key(arrival.headers), original)
-            return identify_request(arrival.wire, arrival.path, arrival.headers, body.tree), original, body
+            body = self.sessions.read_request(sender_key(arrival.path, arrival.headers), original)
+            incoming = identify_request(arrival.wire, arrival.path, arrival.headers, body.tree)
+            body.model = incoming.model
+            return incoming, original, body
 
         try:
             return await asyncio.to_thread(parse) if len(raw) > _LARGE_BODY else parse()
@@ -268,10 +270,14 @@ async def _handle_expect(request: web.Request) -> None:
         request.writer.output_size = 0  # the answer itself has not begun
 
 
+_GOOGLE_STATUS = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 504: "DEADLINE_EXCEEDED"}
+
+
 def _error_response(code: int, reason: str) -> web.Response:
-    """An error of the proxy's own, in a form that both families of SDKs can read."""
+    """An error of the proxy's own, in a form that the SDKs of all providers can read."""
     kind = "invalid_request_error" if code < 500 else "api_error"
-    error = {"type": kind, "message": f"ebb proxy: {reason}", "code": None}
+    status = _GOOGLE_STATUS.get(code, "UNAVAILABLE" if code >= 500 else "INVALID_ARGUMENT")
+    error = {"type": kind, "message": f"ebb proxy: {reason}", "code": code, "status": status}
     return web.json_response({"type": "error", "error": error}, status=code, headers={"x-ebb-proxy": "refused"})
 
 

@@ -19,6 +19,7 @@ from ebbtide.fronts.proxy.answers import ObservedResponse, ProviderRefusal, Resp
 from ebbtide.fronts.proxy.meters import Meters
 from ebbtide.fronts.proxy.sessions import ProxySession, UpstreamRoute
 from ebbtide.fronts.proxy.upstream_client import question_headers
+from ebbtide.wire import WIRES
 
 _MAX_ERROR_BYTES = 2_000
 """The beginning of an error says whether it is about size."""
@@ -70,10 +71,10 @@ class UpstreamSummarizer:
 
     async def _post(self, session: ProxySession, route: UpstreamRoute, request: dict[str, object]) -> ObservedResponse:
         # Some upstreams only stream, so ask as the client asks.
-        body = json.dumps({**request, "stream": True} if route.wants_stream else request).encode()
-        headers = question_headers(route.headers)
+        url, fields = WIRES[session.wire].requests.address(route.url, request, route.wants_stream)
+        body, headers = json.dumps(fields).encode(), question_headers(route.headers)
         async with self.client().post(
-            URL(route.url, encoded=True), headers=headers, data=body, allow_redirects=False
+            URL(url, encoded=True), headers=headers, data=body, allow_redirects=False
         ) as response:
             if response.status != 200:
                 error = await response.content.read(_MAX_ERROR_BYTES)

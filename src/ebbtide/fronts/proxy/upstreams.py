@@ -17,12 +17,14 @@ PROVIDERS: Mapping[str, str] = {
     "anthropic": "https://api.anthropic.com",
     "openai": "https://api.openai.com",
     "gemini": "https://generativelanguage.googleapis.com",
+    "vertex": "https://aiplatform.googleapis.com",
 }
-"""The upstreams if none is configured."""
+"""The upstreams if none is configured. Vertex has one for each location; this is the one of the location `global`."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 _PATHS = (
     (re.compile(r"/v1/(messages|complete)\b"), "anthropic"),
-    (re.compile(r"/v1(alpha|beta)"), "gemini"),
+    (re.compile(r"/v1(beta1)?/(projects|publishers)/"), "vertex"),
+    (re.compile(r"/v1(alpha|beta)|/v1/(tuned)?[mM]odels/[^/]+:\w"), "gemini"),
     (re.compile(r"/(v1/)?(chat/completions|responses|embeddings|completions)\b"), "openai"),
 )
 _CREDENTIALS = (("x-goog-api-key", "gemini"), ("anthropic-version", "anthropic"), ("x-api-key", "anthropic"))

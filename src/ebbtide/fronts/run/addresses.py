@@ -22,8 +22,10 @@ _VARIABLES = {
     "OPENAI_BASE_URL": "openai",
     "OPENAI_API_BASE": "openai",
     "GOOGLE_GEMINI_BASE_URL": "gemini",
+    "GOOGLE_VERTEX_BASE_URL": "vertex",
 }
-PROVIDERS = ("anthropic", "openai", "gemini")
+PROVIDERS = ("anthropic", "openai", "gemini", "vertex")
+_GOOGLE_VARIABLES = ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL")
 _OPENCODE_VARIABLE = "OPENCODE_CONFIG_CONTENT"
 _OPENCODE_PROVIDERS = ("anthropic", "openai")
 _PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -46,12 +48,18 @@ CLIENTS = (
     Client(name="Claude Code", command="claude", sets=("ANTHROPIC_BASE_URL",)),
     Client(name="Codex", command="codex", sets=("-c openai_base_url",), note="with an API key; for a login see --help"),
     Client(name="OpenCode", command="opencode", sets=(_OPENCODE_VARIABLE,), note="its providers anthropic and openai"),
-    Client(name="Gemini CLI", command="gemini", sets=("GOOGLE_GEMINI_BASE_URL",), note="passed through untouched"),
+    Client(
+        name="Gemini CLI",
+        command="gemini",
+        sets=_GOOGLE_VARIABLES,
+        note="with an API key or Vertex AI; with a Google login it reads neither",
+    ),
     Client(name="aider", command="aider", sets=("OPENAI_API_BASE", "ANTHROPIC_API_BASE")),
     Client(name="Qwen Code", command="qwen", sets=("OPENAI_BASE_URL",)),
     Client(name="llm", command="llm", sets=("OPENAI_BASE_URL",), note="OpenAI's models"),
     Client(name="Anthropic's SDKs", command="", sets=("ANTHROPIC_BASE_URL",)),
     Client(name="OpenAI's SDKs", command="", sets=("OPENAI_BASE_URL",)),
+    Client(name="Google's SDKs", command="", sets=_GOOGLE_VARIABLES),
 )
 
 
@@ -114,7 +122,8 @@ def plan_routes(environ: Environment, upstreams: Sequence[str] = ()) -> RoutePla
             routes[variable] = Route(name=_unused_name(provider, address, routes), address=address, path=path)
         else:
             same = next((route for name, route in routes.items() if _VARIABLES[name] == provider), None)
-            routes[variable] = same or Route(name=provider, address="", path=_path(provider, ""))
+            address = _vertex_address(environ) if provider == "vertex" else ""
+            routes[variable] = same or Route(name=provider, address=address, path=_path(provider, ""))
     return RoutePlan(routes={**routes, **_opencode_routes(environ, routes, given)})
 
 
@@ -146,6 +155,12 @@ def _path(provider: str, address: str) -> str:
     """OpenAI's clients expect `/v1` in the address, unless it has another path."""
     path = urlsplit(address).path
     return "/v1" if provider == "openai" and (not path or path.endswith("/v1")) else ""
+
+
+def _vertex_address(environ: Environment) -> str:
+    """Return the address of the location that Google's programs read; empty for `global`, the proxy's default."""
+    location = environ.get("GOOGLE_CLOUD_LOCATION") or "global"
+    return "" if location == "global" else f"https://{location}-aiplatform.googleapis.com"
 
 
 def _unused_name(provider: str, address: str, routes: Mapping[str, Route]) -> str:

@@ -6,6 +6,7 @@ Every chunk of a stream is a whole response with a few parts. The usage counts f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import is_not
 from typing import Any
 
 from ebbtide.core.tool_calls import RECALL_TOOLS
@@ -19,6 +20,7 @@ from ebbtide.wire.gemini.fields import (
     parts_of,
     remove_fields,
     replace_field,
+    sign,
     signature_of,
 )
 from ebbtide.wire.protocol import AnswerParts, Json, ReadResponse, RecallBatch, RecallCall
@@ -154,15 +156,22 @@ def _is_unsigned_text(part: Json) -> bool:
 
 
 class _ResponseMerger:
+    """Clients join the texts of a stream, so what the model says before a recall call is repeated with that call.
+
+    Of calls beside each other only the first is signed (G5). If that is a recall call, the client's own gets the
+    placeholder: the client sends it back, and the provider reads the same as before.
+    """
+
     def __init__(self) -> None:
         self.is_hiding = False
+        self._hides_signature = False
         self._responses, self._id = 0, ""
         self._earlier = dict.fromkeys(_OUTPUT, 0)
         self._current: Json = {}
         """Output of the responses before the current one, and the usage of the current one."""
 
     def start_next(self) -> None:
-        self._responses, self.is_hiding = self._responses + 1, False
+        self._responses, self.is_hiding, self._hides_signature = self._responses + 1, False, False
         self._earlier = {name: count + as_int(find(self._current, name)) for name, count in self._earlier.items()}
         self._current = {}
 
@@ -171,7 +180,9 @@ class _ResponseMerger:
         converted = event
         candidate = _candidate(event)
         parts = parts_of(candidate.get("content"))
-        visible = [part for part in parts if not _is_recall_part(part)]
+        visible, self._hides_signature = _visible_parts(parts, hides_signature=self._hides_signature)
+        if len(visible) == len(parts) and any(map(is_not, visible, parts)):
+            converted = {**converted, "candidates": [_with_parts(candidate, visible)]}
         if len(visible) < len(parts):
             self.is_hiding = True
             is_end = self.is_end(event)
@@ -212,16 +223,27 @@ class _ResponseMerger:
         has_client_calls = any(call_of(part) is not None and not _is_recall_part(part) for part in parts)
         is_open = bool(calls) and find(candidate, "finishReason") in (None, "STOP")
         recalls = [RecallBatch(calls, self.visible([response]))] if is_open else []
-        return ReadResponse(recalls, has_client_calls, hidden_text="")
+        texts = [as_text(part["text"]) for part in parts if is_open and not has_client_calls and _is_said(part)]
+        return ReadResponse(recalls, has_client_calls, hidden_text="".join(texts))
 
     def visible(self, responses: Sequence[Json]) -> list[Any]:
-        """Clients drop empty texts and thoughts without a signature."""
-        parts = [part for part in self._visible_parts(responses) if not _is_dropped_by_clients(part)]
-        return [{"role": "model", "parts": parts}] if parts else []
+        """Only if the client must answer calls: otherwise the hidden contents hold everything.
 
-    def _visible_parts(self, responses: Sequence[Json]) -> list[Any]:
-        parts = [part for response in responses for part in parts_of(_candidate(response).get("content"))]
-        return [part for part in parts if not _is_recall_part(part)]
+        Clients drop empty texts and thoughts without a signature.
+        """
+        parts = [part for part in self._merge_parts(responses) if not _is_dropped_by_clients(part)]
+        return [{"role": "model", "parts": parts}] if any(call_of(part) is not None for part in parts) else []
+
+    def _merge_parts(self, responses: Sequence[Json]) -> list[Any]:
+        """Return the visible parts, with neighbouring texts joined, as they are in a stream."""
+        merged: list[Any] = []
+        for response in responses:
+            for part in _visible_parts(parts_of(_candidate(response).get("content")))[0]:
+                if merged and _is_said(part) and _is_said(merged[-1]):
+                    merged[-1] = {**part, "text": merged[-1]["text"] + part["text"]}
+                else:
+                    merged.append(part)
+        return merged
 
     def merge(self, responses: Sequence[Json]) -> Json:
         last = responses[-1]
@@ -229,13 +251,32 @@ class _ResponseMerger:
         for response in responses[:-1]:
             counts = find(response, "usageMetadata")
             self._earlier = {name: count + as_int(find(counts, name)) for name, count in self._earlier.items()}
-        merged = {**last, "candidates": [_with_parts(_candidate(last), self._visible_parts(responses))]}
+        merged = {**last, "candidates": [_with_parts(_candidate(last), self._merge_parts(responses))]}
         counts = find(last, "usageMetadata")
         return replace_field(merged, "usageMetadata", self._total(counts)) if isinstance(counts, dict) else merged
 
 
 def _with_parts(candidate: Json, parts: list[Any]) -> dict[str, Any]:
     return {**candidate, "content": {"role": "model", **as_mapping(candidate.get("content")), "parts": parts}}
+
+
+def _visible_parts(parts: Sequence[Any], *, hides_signature: bool = False) -> tuple[list[Any], bool]:
+    """Return the parts that the client may see, and whether its next call lacks the signature of a hidden one."""
+    visible = []
+    for part in parts:
+        if _is_recall_part(part):
+            hides_signature = hides_signature or bool(signature_of(part))
+        elif call_of(part) is not None and hides_signature:
+            visible.append(part if signature_of(part) else sign(part))
+            hides_signature = False
+        else:
+            visible.append(part)
+    return visible, hides_signature
+
+
+def _is_said(part: Any) -> bool:
+    """Whether it is text for the user, and without a signature."""
+    return isinstance(part, dict) and _is_unsigned_text(part) and not is_thought(part)
 
 
 def _is_dropped_by_clients(part: Any) -> bool:

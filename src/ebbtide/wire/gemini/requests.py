@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from ebbtide.wire.blocks import as_mapping, as_str
 from ebbtide.wire.gemini.fields import (
@@ -21,6 +22,8 @@ from ebbtide.wire.gemini.fields import (
 from ebbtide.wire.requests import THINKING_ROOM
 
 _MODEL = re.compile(r"([^/]+):\w+\Z")
+_LAST_SEGMENT = re.compile(r"([^/?]+)(:\w+(?:\?.*)?)\Z")
+"""Of an address: the model, and what follows it."""
 _NOT_ASKED_AGAIN = (
     *("candidateCount", "stopSequences", "seed"),
     *("responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities"),
@@ -39,6 +42,12 @@ class Requests:
 
     def wants_stream(self, path: str, _body: Mapping[str, Any]) -> bool:
         return path.endswith(":streamGenerateContent")
+
+    def address(self, url: str, body: Mapping[str, Any], _wants_stream: bool) -> tuple[str, Mapping[str, Any]]:
+        """The path says which model it is, and whether it streams."""
+        model = quote(as_str(body.get("model")).rpartition("/")[2], safe="")
+        fields = {name: value for name, value in body.items() if name != "model"}
+        return _LAST_SEGMENT.sub(lambda segment: f"{model or segment[1]}{segment[2]}", url), fields
 
     def user_message(self, text: Any) -> dict[str, Any]:
         return {"role": "user", "parts": [{"text": text}]}
