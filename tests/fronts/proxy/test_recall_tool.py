@@ -240,7 +240,7 @@ def test_a_recall_before_any_text_leaves_no_trace(wire, stream, tmp_path):
 
     assert (texts(wire, answer), calls(wire, answer)) == ("It was 8123.", [])
     assert ended(wire, answer) in ("end_turn", "stop", "completed")
-    assert sum("Quoted from" in one for one in sound(upstream, wire)) == 2
+    assert sum("quoted from the session" in one for one in sound(upstream, wire)) == 2
 
 
 @WIRES
@@ -259,7 +259,7 @@ def test_in_a_mixed_batch_recall_waits_for_the_clients_results(wire, stream, ord
 
     assert calls(wire, answer) == ["read"]
     assert ended(wire, answer) in ("tool_use", "tool_calls", "completed")
-    assert sum("Quoted from" in one for one in sound(upstream, wire)) == 2
+    assert sum("quoted from the session" in one for one in sound(upstream, wire)) == 2
 
 
 @WIRES
