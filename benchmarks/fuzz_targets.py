@@ -44,6 +44,7 @@ from ebbtide.wire.replies import parse_event  # noqa: E402
 from ebbtide.wire.sse import EventReader  # noqa: E402
 from ebbtide.wire.validity import repair, violations  # noqa: E402
 from poison.anthropic_cases import CASES  # noqa: E402
+from poison.gemini_cases import GEMINI  # noqa: E402
 from poison.openai_cases import CHAT, RESPONSES  # noqa: E402
 from upstream import events  # noqa: E402
 from upstream.talks import grow  # noqa: E402
@@ -70,7 +71,7 @@ def pure(name: str, reads: str, seeds: Callable[[], list[bytes]], check: Check, 
 
 # --- requests -------------------------------------------------------------------------------------------------------
 
-POISON = {"anthropic": CASES, "openai_chat": CHAT, "openai_responses": RESPONSES}
+POISON = {"anthropic": CASES, "openai_chat": CHAT, "openai_responses": RESPONSES, "gemini": GEMINI}
 
 
 def requests(wire: str) -> list[bytes]:
@@ -144,6 +145,11 @@ _ANSWERS: dict[str, str] = {
          "status": "completed"},
         {"type": "function_call", "id": "fc_2", "call_id": "call_2", "name": "bash", "arguments": "{}",
          "status": "completed"}]}""",
+    "gemini": """{"candidates": [{"index": 0, "finishReason": "STOP", "content": {"role": "model", "parts": [
+        {"text": "I look."},
+        {"functionCall": {"name": "ebb_read", "args": {"handle": "x"}}, "thoughtSignature": "c2ln"},
+        {"functionCall": {"id": "c1", "name": "bash", "args": {}}}]}}], "modelVersion": "gemini-x", "responseId": "g1",
+        "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 7, "totalTokenCount": 12}}""",
 }
 """Text, thinking, a recall call and a call of the client's."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-WIRES = ("anthropic", "openai_chat", "openai_responses")
+WIRES = ("anthropic", "openai_chat", "openai_responses", "gemini")
 
 
 def reply(wire: str, *calls: str, text: str = "ok") -> dict[str, Any]:
@@ -16,6 +16,10 @@ def reply(wire: str, *calls: str, text: str = "ok") -> dict[str, Any]:
         made = [{"id": id, "type": "function", "function": {"name": "read", "arguments": "{}"}} for id in calls]
         message = {"role": "assistant", "content": text, "refusal": None, "tool_calls": made}
         return {"choices": [{"message": message}]}
+    if wire == "gemini":
+        parts = [{"functionCall": {"id": id, "name": "read", "args": {}}} for id in calls]
+        content = {"role": "model", "parts": [{"text": text}, *parts]}
+        return {"candidates": [{"content": content, "finishReason": "STOP"}]}
     items = [
         {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": "read", "arguments": "{}"} for id in calls
     ]
@@ -24,7 +28,7 @@ def reply(wire: str, *calls: str, text: str = "ok") -> dict[str, Any]:
 
 
 def messages(request: dict[str, Any]) -> list[dict[str, Any]]:
-    return request.get("messages") or request["input"]
+    return next(request[key] for key in ("messages", "input", "contents") if request.get(key))
 
 
 def answered(request: dict[str, Any]) -> list[tuple[str, object]]:
@@ -35,10 +39,12 @@ def answered(request: dict[str, Any]) -> list[tuple[str, object]]:
             found.append((message["tool_call_id"], message["content"]))
         if str(message.get("type", "")).endswith("_output"):
             found.append((message["call_id"], message["output"]))
-        if message.get("role") == "user" and isinstance(message["content"], list):
+        responses = [part["functionResponse"] for part in message.get("parts", ()) if "functionResponse" in part]
+        found += [(one["id"], next(iter(one["response"].values()))) for one in responses]
+        if message.get("role") == "user" and isinstance(message.get("content"), list):
             found += [(b["tool_use_id"], b["content"]) for b in message["content"] if b["type"] == "tool_result"]
     return found
 
 
 def said(message: dict[str, Any]) -> list[str]:
-    return [block["text"] for block in message["content"] if "text" in block]
+    return [block["text"] for block in message.get("content", message.get("parts")) if "text" in block]

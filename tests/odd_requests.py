@@ -171,6 +171,26 @@ BODIES: dict[str, dict[str, Any]] = {
             {"role": "user", "content": "next"},
         ],
     },
+    "gemini": {
+        "generationConfig": {"maxOutputTokens": 100, "thinkingConfig": {"thinkingBudget": 128}},
+        "systemInstruction": {"parts": [{"text": "be brief"}]},
+        "tools": [{"functionDeclarations": [{"name": "f", "parameters": {"type": "object"}}]}],
+        "contents": [
+            {
+                "role": "user",
+                "parts": [{"text": "hi"}, {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}],
+            },
+            {
+                "role": "model",
+                "parts": [
+                    {"functionCall": {"id": "c1", "name": "f", "args": {"path": "a"}}, "thoughtSignature": "c2ln"}
+                ],
+            },
+            {"role": "user", "parts": [{"functionResponse": {"id": "c1", "name": "f", "response": {"output": "r"}}}]},
+            {"role": "model", "parts": [{"text": "done"}]},
+            {"role": "user", "parts": [{"text": "next"}]},
+        ],
+    },
 }
 
 

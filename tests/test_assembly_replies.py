@@ -80,6 +80,8 @@ def test_sdk_blocks_inside_a_message_are_read_too() -> None:
         ("anthropic", {"type": "error"}),
         ("openai_chat", {"role": "user", "content": "x"}),
         ("openai_responses", {"error": {}}),
+        ("gemini", {"error": {}}),
+        ("gemini", {"role": "user", "parts": [{"text": "x"}]}),
     ],
 )
 def test_a_value_that_is_not_a_reply_is_refused_with_its_path(wire: Any, response: object) -> None:
@@ -102,7 +104,8 @@ def test_each_wire_has_its_own_body() -> None:
     def body(wire: Any, cap: int | None) -> dict[str, Any]:
         talk = Conversation(model="m", system="s", tools=[{"name": "t"}], max_tokens=cap, wire=wire)
         talk.user("hi")
-        return {key: value for key, value in talk.request().items() if key not in ("messages", "input")}
+        keys = ("messages", "input", "contents")
+        return {key: value for key, value in talk.request().items() if key not in keys}
 
     head: dict[str, Any] = {"model": "m", "tools": [{"name": "t"}]}
     assert body("anthropic", 9) == {**head, "max_tokens": 9, "system": [{"type": "text", "text": "s"}]}
@@ -110,10 +113,13 @@ def test_each_wire_has_its_own_body() -> None:
     assert body("openai_chat", 9) == {**head, "max_completion_tokens": 9}
     assert body("openai_responses", 9) == {**head, "max_output_tokens": 9, "instructions": "s"}
     assert body("openai_responses", None) == {**head, "instructions": "s"}
+    system = {"systemInstruction": {"parts": [{"text": "s"}]}}
+    assert body("gemini", 9) == {**head, **system, "generationConfig": {"maxOutputTokens": 9}}
+    assert body("gemini", None) == {**head, **system}
 
 
 def test_an_unknown_wire_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BadConfig, match="anthropic, openai_chat, openai_responses"):
+    with pytest.raises(BadConfig, match="anthropic, openai_chat, openai_responses, gemini"):
         Conversation(model="m", wire="smoke")  # type: ignore[arg-type]
 
 

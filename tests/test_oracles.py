@@ -53,7 +53,7 @@ ONLY_THEIRS: dict[str, dict[str, str]] = {
         "R2": "an output beside a reference to stored items: the call it answers may be among them",
         "R11": "an output before its call in a thread that the server keeps: such a request goes through untouched",
     },
-    "gemini": {},
+    "gemini": {"fields": "fields that we do not know travel: providers add them faster than we learn them"},
 }
 """What the upstream refuses and we accept."""
 

@@ -13,8 +13,14 @@ from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from runtime.sessions import Clock
 from upstream.pixels import png
+from wire_messages import text_message
 
-MODELS = {"anthropic": "claude-opus-4-8", "openai_chat": "some-local-model", "openai_responses": "gpt-5"}
+MODELS = {
+    "anthropic": "claude-opus-4-8",
+    "openai_chat": "some-local-model",
+    "openai_responses": "gpt-5",
+    "gemini": "gemini-2.5-pro",
+}
 
 
 def request(wire, messages):
@@ -65,14 +71,14 @@ def test_a_conversation_of_only_user_messages_continues_without_limit(wire, wind
     messages, said, edited = [], [], 0
     for n in range(120):
         said.append(words(n, window // 160))
-        messages.append({"role": "user", "content": said[-1]})
+        messages.append(text_message(wire, "user", said[-1]))
         ready = context.prepare(request(wire, list(messages)))
         clock.tick()
         assert ready.report.tokens_after <= window
         assert [str(one) for one in violations(WIRES[wire], dict(ready.body))] == []
         edited += bool(ready.report.edits)
         if answers:
-            messages.append({"role": "assistant", "content": answers})
+            messages.append(text_message(wire, "assistant", answers))
 
     sent_json = json.dumps(ready.body)
     assert said[-1] in sent_json
@@ -91,7 +97,7 @@ def test_thousands_of_tiny_messages_are_sent(wire, roles):
     """What they cost is around them: a fold makes a few messages of thousands."""
     context = Context(window=30_000, wire=wire, store=MemoryStore())
     said = [f"w{n}" for n in range(5_001)]
-    messages = [{"role": roles[n % len(roles)], "content": one} for n, one in enumerate(said)]
+    messages = [text_message(wire, roles[n % len(roles)], one) for n, one in enumerate(said)]
 
     ready = context.prepare(request(wire, messages))
 

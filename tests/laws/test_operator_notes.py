@@ -20,6 +20,8 @@ from upstream.check import refusals
 
 Body = dict[str, Any]
 WORDS = ("plan mode", "be brief", "ask first", "open: ", "the tests are red", "branch ")
+TAKING_NOTES = [name for name in WIRES if name != "gemini"]
+"""On Gemini's wire the operator speaks in the system instruction alone."""
 CHOICES = ("summarize", "evict", "evict_messages", "clear_results", "drop_calls", "strip_thinking")
 
 
@@ -55,7 +57,7 @@ def lost(notes: list[str], text: str, files: list[str]) -> list[str]:
     return [one for one in notes if json.dumps(one, ensure_ascii=False)[1:-1] not in spelled]
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", TAKING_NOTES)
 @nightly(2_000, quick=25)
 @given(data=st.data())
 def test_every_promise_holds_and_no_note_is_lost(wire: str, data: st.DataObject) -> None:
@@ -80,7 +82,7 @@ def test_every_promise_holds_and_no_note_is_lost(wire: str, data: st.DataObject)
     assert lost(said, json.dumps(dict(trial.tree), ensure_ascii=False), texts) == []
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", TAKING_NOTES)
 def test_a_session_with_changing_operator_notes_continues_without_limit(wire: str) -> None:
     """Held on to, the notes forbade every fold, and after some hundred steps nothing fitted."""
     store, clock = MemoryStore(), Clock()

@@ -35,6 +35,11 @@ TALK = {
         {"type": "function_call", "call_id": "t1", "name": "Read", "arguments": json.dumps({"file_path": "src/net/parser.py"})},
         {"type": "function_call_output", "call_id": "t1", "output": SOURCE},
     ],
+    "gemini": [
+        {"role": "user", "parts": [{"text": "修复连接被拒绝的错误"}]},
+        {"role": "model", "parts": [{"text": "I read the parser."}, {"functionCall": {"name": "Read", "args": {"file_path": "src/net/parser.py"}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "Read", "response": {"output": SOURCE}}}]},
+    ],
 }  # fmt: skip
 
 

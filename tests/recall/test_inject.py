@@ -11,16 +11,22 @@ from ebbtide.runtime.context import Context
 from ebbtide.store import MemoryStore, open_store
 from runtime.sessions import Clock, context, digest, unmarked
 from upstream import check
+from wire_messages import text_message
 
-KEYS = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input"}
-MODELS = {"anthropic": "claude-sonnet-4-5", "openai_chat": "gpt-5", "openai_responses": "gpt-5"}
-FIRST = {"role": "user", "content": "What was the port of the old server?"}
+KEYS = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input", "gemini": "contents"}
+MODELS = {
+    "anthropic": "claude-sonnet-4-5",
+    "openai_chat": "gpt-5",
+    "openai_responses": "gpt-5",
+    "gemini": "gemini-2.5-pro",
+}
+FIRST = "What was the port of the old server?"
 PAIR = RecallExchange("toolu_recall_0001", "ebb_recall", '{"query":"port"}', "It was 8123.")
 
 
 def body(wire, *messages):
     more = {"max_tokens": 500} if wire == "anthropic" else {"store": False} if wire == "openai_responses" else {}
-    return {"model": MODELS[wire], **more, KEYS[wire]: [FIRST, *messages]}
+    return {"model": MODELS[wire], **more, KEYS[wire]: [text_message(wire, "user", FIRST), *messages]}
 
 
 def said(wire, *texts, calls=()):
@@ -31,6 +37,9 @@ def said(wire, *texts, calls=()):
     if wire == "openai_chat":
         made = [{"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}} for id in calls]
         return [{"role": "assistant", "content": "".join(texts) or None, **({"tool_calls": made} if made else {})}]
+    if wire == "gemini":
+        parts = [{"functionCall": {"id": id, "name": "look", "args": {}}} for id in calls]
+        return [{"role": "model", "parts": [*({"text": text} for text in texts), *parts]}]
     parts = [
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": one}]} for one in texts
     ]
@@ -44,6 +53,9 @@ def results(wire, *calls):
         ]
     if wire == "openai_chat":
         return [{"role": "tool", "tool_call_id": id, "content": "x"} for id in calls]
+    if wire == "gemini":
+        answers = [{"functionResponse": {"id": id, "name": "look", "response": {"output": "x"}}} for id in calls]
+        return [{"role": "user", "parts": answers}]
     return [{"type": "function_call_output", "call_id": id, "output": "x"} for id in calls]
 
 
@@ -63,7 +75,7 @@ def test_a_hidden_pair_follows_what_was_shown_and_keeps_the_prefix(wire, shown):
 
     second = told(wire, ctx.prepare(body(wire, *seen)))
     whole = said(wire, *(["Let me look."] if shown else []), "It was 8123.")
-    third = told(wire, ctx.prepare(body(wire, *whole, {"role": "user", "content": "Thanks."})))
+    third = told(wire, ctx.prepare(body(wire, *whole, text_message(wire, "user", "Thanks."))))
 
     assert "8123" in str(second[len(first) :])
     assert digest(second[: len(first)]) == digest(first)
@@ -84,7 +96,7 @@ def test_beside_the_clients_own_calls_the_answer_is_sent_with_its_results(wire):
     kinds = [str(message).count("toolu_recall_0001") for message in out]
     assert sum(kinds) == 2
     if wire != "openai_responses":
-        calls = next(message for message in out if message["role"] == "assistant")
+        calls = next(message for message in out if message["role"] in ("assistant", "model"))
         assert str(calls).count("toolu_") == 2, "in the same message"
 
 

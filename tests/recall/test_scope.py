@@ -10,6 +10,7 @@ from ebbtide.store import MemoryStore
 from ebbtide.wire import WIRES
 from recall.recorded_sessions import TALK, got, record, use
 from runtime.sessions import EARLY, body, context, loop, run
+from wire_messages import text_message
 
 FIRST = {"role": "user", "content": "look into it"}
 
@@ -139,14 +140,14 @@ def test_a_request_carries_a_history_by_its_first_answer(wire, kept):
     log, _ = kept
     record(log, TALK[wire], wire)
     records, key = log.read().records, WIRES[wire].list_key
-    again = [{"role": "user", "content": "words that a client put before"}, *TALK[wire]]
-    longer = [*again, {"role": "user", "content": "and now?"}]
+    again = [text_message(wire, "user", "words that a client put before"), *TALK[wire]]
+    longer = [*again, text_message(wire, "user", "and now?")]
 
     assert continues_conversation(records, {key: longer}, WIRES[wire])
     assert not continues_conversation(records, {key: TALK[wire][:1]}, WIRES[wire])
     assert not continues_conversation(records, {key: "text"}, WIRES[wire])
     assert not continues_conversation([], {key: longer}, WIRES[wire])
-    other = [{"role": "assistant", "content": "I read something else."}]
+    other = [text_message(wire, "assistant", "I read something else.")]
     assert not continues_conversation(records, {key: [*TALK[wire][:1], *other]}, WIRES[wire])
 
 

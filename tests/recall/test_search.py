@@ -54,6 +54,21 @@ def test_later_text_is_found_too_and_its_tool_is_known_from_before(kept):
     assert (hit.name, hit.path, hit.message) == ("Read", "src/net/parser.py", 2)
 
 
+def test_a_result_without_an_id_is_described_by_the_call_it_answers(kept):
+    """Of parallel calls of one tool, by their order."""
+    log, store = kept
+    calls = [{"functionCall": {"name": "Read", "args": {"file_path": f"src/{name}.py"}}} for name in ("one", "two")]
+    results = [{"functionResponse": {"name": "Read", "response": {"output": f"class {one}"}}} for one in ("One", "Two")]
+    first = {"role": "user", "parts": [{"text": "look"}]}
+    record(log, [first, {"role": "model", "parts": calls}, {"role": "user", "parts": results}], "gemini")
+
+    hits = [
+        next(hit for hit in RecallSearch(log, store).search(word) if hit.kind == "result") for word in ("One", "Two")
+    ]
+
+    assert [(hit.name, hit.path) for hit in hits] == [("Read", "src/one.py"), ("Read", "src/two.py")]
+
+
 def test_it_is_all_there_after_a_restart(tmp_path):
     record(DirectoryStore(tmp_path).open("s", now=1.0), TALK["anthropic"])
     RecallSearch(DirectoryStore(tmp_path).peek("s"), DirectoryStore(tmp_path)).search("parse_header")

@@ -13,6 +13,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.policy import PRESETS
 from ebbtide.wire import WIRES
 from ebbtide.wire.protocol import Wire
+from wire_messages import step_messages, text_message
 
 NAMES = re.compile(r"(?:memory:|[/~])?[\w./@+-]*\w\.(?:txt|json|jsonl|md)\b|#[0-9a-f]{8,20}\b")
 """What reads like a file or like a handle."""
@@ -49,7 +50,16 @@ def openai_responses(n: int, output: str) -> list[dict[str, Any]]:
     ]
 
 
-TURNS = {"anthropic": anthropic, "openai_chat": openai_chat, "openai_responses": openai_responses}
+def gemini(n: int, output: str) -> list[dict[str, Any]]:
+    question = f"build part {n} and tell me what broke. " + "Mind the cache. " * 60
+    return [
+        text_message("gemini", "user", question),
+        *step_messages("gemini", "", "Bash", {"command": f"make part{n}"}, output),
+        text_message("gemini", "assistant", f"part {n} failed in module_{n}"),
+    ]
+
+
+TURNS = {"anthropic": anthropic, "openai_chat": openai_chat, "openai_responses": openai_responses, "gemini": gemini}
 
 
 def output(n: int) -> str:
@@ -64,9 +74,10 @@ def requests(wire: str) -> list[dict[str, Any]]:
     for n in range(24):
         said = [*said, *TURNS[wire](n, output(n))]
         if n % 6 == 5:
-            question = {"role": "user", "content": f"go on with {n}"}
+            question = text_message(wire, "user", f"go on with {n}")
             shown: Wire = WIRES[wire]
-            out.append({"model": "m", "max_tokens": 1_000, shown.list_key: [*said, question]})
+            limit = {} if wire == "gemini" else {"max_tokens": 1_000}
+            out.append({"model": "m", **limit, shown.list_key: [*said, question]})
     return out
 
 

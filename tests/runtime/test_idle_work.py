@@ -12,6 +12,7 @@ from ebbtide.policy.levels import shares
 from ebbtide.runtime import Context
 from ebbtide.store import MemoryStore
 from runtime.sessions import EARLY
+from wire_messages import text_message
 
 FAR_DOWN = replace(EARLY, levels=shares(warning=0.8, soft=0.8, auto=0.8, hard=0.95, low=0.2))
 """One batch goes far below every level, so the turns after it have nothing to do."""
@@ -49,6 +50,12 @@ def openai_responses(n):
     ]
 
 
+def gemini(n):
+    call = {"functionCall": {"name": "Read", "args": {"file_path": f"src/f{n}.py"}}, "thoughtSignature": "c2ln"}
+    result = {"functionResponse": {"name": "Read", "response": {"output": words(n)}}}
+    return [{"role": "model", "parts": [{"text": f"step {n}"}, call]}, {"role": "user", "parts": [result]}]
+
+
 def words(n):
     return "".join(f"{n}.{line}: the gauge reads {n * line} over datum\n" for line in range(40))
 
@@ -57,6 +64,7 @@ WIRES = {
     "anthropic": (anthropic, "messages", {"model": "claude-sonnet-5", "max_tokens": 1000, "system": "Be brief."}),
     "openai_chat": (openai_chat, "messages", {"model": "gpt-5"}),
     "openai_responses": (openai_responses, "input", {"model": "gpt-5"}),
+    "gemini": (gemini, "contents", {"model": "gemini-3-pro-preview"}),
 }
 
 
@@ -70,12 +78,17 @@ class Block:
         return dict(self.fields)
 
 
+def _is_list(message, key):
+    return isinstance(message.get(key), list)
+
+
 def as_objects(messages):
     """What the model said, as SDKs give it."""
     return [
-        {**message, "content": [Block(part) for part in message["content"]]}
-        if isinstance(message.get("content"), list)
-        else message
+        {
+            **message,
+            **{key: [Block(part) for part in message[key]] for key in ("content", "parts") if _is_list(message, key)},
+        }
         for message in messages
     ]
 
@@ -83,7 +96,7 @@ def as_objects(messages):
 def idle_steps(wire, form, held, exchanges):
     """Of the cheapest of three turns at the end of so many exchanges: now and then one has more to do."""
     say, key, around = WIRES[wire]
-    talk = [{"role": "user", "content": "fix the gauge"}]
+    talk = [text_message(wire, "user", "fix the gauge")]
     objects = form == "objects"
     for n in range(exchanges):
         talk += as_objects(say(n)) if objects else say(n)

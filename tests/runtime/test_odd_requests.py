@@ -8,7 +8,9 @@ import pytest
 import ebbtide
 from ebbtide import Context
 from ebbtide.core.errors import BadRequest, WontFit
+from ebbtide.wire import WIRES
 from odd_requests import BODIES, FOREIGN, JSON, Odd, cycle, nested, odd_requests
+from wire_messages import text_message
 
 EVERY = 11
 """Of the generated requests one in so many goes through a whole session; all go through `fit`."""
@@ -16,15 +18,15 @@ EVERY = 11
 
 def longer(wire: str) -> dict[str, object]:
     """The body of a wire with words before and behind that a small window does not hold."""
-    key = "input" if wire == "openai_responses" else "messages"
+    key = WIRES[wire].list_key
     words = [
-        {"role": role, "content": f"{role} says {n} " + "and so on " * 300}
+        text_message(wire, role, f"{role} says {n} " + "and so on " * 300)
         for n in range(4)
         for role in ("user", "assistant")
     ]
     body = BODIES[wire]
     first = body[key][:1] if wire == "openai_chat" else []
-    return {**body, key: [*first, *words, *body[key][len(first) :], *words[1:], {"role": "user", "content": "next"}]}
+    return {**body, key: [*first, *words, *body[key][len(first) :], *words[1:], text_message(wire, "user", "next")]}
 
 
 LONG = {wire: longer(wire) for wire in BODIES}
@@ -132,6 +134,10 @@ def test_an_odd_response_is_recorded_or_refused(values):
             "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]}],
             "usage": {"input_tokens": 1, "output_tokens": 1},
         },
+        "gemini": {
+            "candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}, "finishReason": "STOP"}],
+            "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1},
+        },
     }
     told = []
     for odd in odd_requests(values, responses):
@@ -176,10 +182,10 @@ def test_a_refusal_says_where(value, path):
     assert refused.value.path.startswith(path)
 
 
-@pytest.mark.parametrize("role", [["user"], {"a": 1}, 7, None, True, "nobody"])
+@pytest.mark.parametrize("role", [["user"], {"a": 1}, 7, True, "nobody"])
 @pytest.mark.parametrize("wire", BODIES)
 def test_a_role_that_is_none_is_refused_by_its_place(wire, role):
-    key = "input" if wire == "openai_responses" else "messages"
+    key = WIRES[wire].list_key
     with pytest.raises(BadRequest, match="role must be") as refused:
         ebbtide.fit({key: [{"role": role, "content": "x"}]}, wire=wire)
 

@@ -41,6 +41,13 @@ FIELDS = {
 }
 
 
+_SPELLED = {
+    kind: {spelled for name in names for spelled in (name, HUMP.sub(r"\1_\2", name).lower())}
+    for kind, names in FIELDS.items()
+}
+"""The fields that there are, in both spellings."""
+
+
 def value(fields: Json, name: str) -> Json:
     """A field, however its name is spelled."""
     if not isinstance(fields, dict):
@@ -127,7 +134,7 @@ def _turns(body: Body) -> Iterator[Said]:
         yield "contents", "* GenerateContentRequest.contents: contents is not specified"
     for at, content in enumerate(turns):
         role = content.get("role")
-        if role not in (None, "user", "model", "function"):
+        if role not in (None, "", "user", "model", "function"):
             yield f"contents[{at}].role", "Please use a valid role: user, model."
         if at and by_model(content) == by_model(turns[at - 1]):
             yield f"contents[{at}].role", "Please ensure that multiturn requests alternate between user and model."
@@ -136,7 +143,9 @@ def _turns(body: Body) -> Iterator[Said]:
         for n, part in enumerate(parts(content)):
             kinds = [kind for kind in KINDS if value(part, kind) is not None]
             unsigned = kinds == ["text"] and part["text"] == "" and not value(part, "thoughtSignature")
-            if len(kinds) != 1 or unsigned:
+            # A kind that this list does not have is refused by its field.
+            is_new = not kinds and any(name not in _SPELLED["part"] for name in part)
+            if (len(kinds) != 1 and not is_new) or unsigned:
                 yield f"contents[{at}].parts[{n}]", "required oneof field 'data' must have one initialized field"
     if turns and by_model(turns[-1]):
         yield "contents", "Please ensure that multiturn requests end with a user role or a function response."
@@ -171,9 +180,8 @@ def _known_fields(body: Body) -> Iterator[Said]:
 
 
 def _unknown(fields: Json, kind: str, path: str) -> Iterator[Said]:
-    known = {spelled for name in FIELDS[kind] for spelled in (name, HUMP.sub(r"\1_\2", name).lower())}
     for name in fields if isinstance(fields, dict) else ():
-        if name not in known:
+        if name not in _SPELLED[kind]:
             yield path, UNKNOWN.format(name=name, path=path)
 
 

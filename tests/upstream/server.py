@@ -35,8 +35,8 @@ class _Listener(ThreadingHTTPServer):
     daemon_threads = False
     block_on_close = True
 
-    def __init__(self, provider: Provider, handler: type[Handler]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
+    def __init__(self, provider: Provider) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
         self.provider = provider
         self._open: set[socket.socket] = set()
         self._guard = threading.Lock()
@@ -66,7 +66,7 @@ def _shut(connection: socket.socket) -> None:
         return  # The client was faster.
 
 
-class Handler(BaseHTTPRequestHandler):
+class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = PATIENCE
     server: _Listener
@@ -125,9 +125,6 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Upstream:
-    handler = Handler
-    """Reads requests and writes answers; a cloud that serves the same models has its own."""
-
     def __init__(
         self,
         script: Script = (),
@@ -151,7 +148,7 @@ class Upstream:
         return int(self._listener.server_address[1])
 
     def __enter__(self) -> Upstream:
-        self._listener = _Listener(self.provider, self.handler)
+        self._listener = _Listener(self.provider)
         # The default poll of half a second is what closing would cost each test.
         self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.02,), name="upstream")
         self._thread.start()

@@ -23,7 +23,7 @@ from ebbtide.core.types import Item
 from ebbtide.store import LogReader, Position, ReadResult, Record
 from ebbtide.store.search.tables import IndexEntry
 from ebbtide.wire import wire_of_record
-from ebbtide.wire.blocks import SCHEME, Block
+from ebbtide.wire.blocks import BY_ORDER, SCHEME, Block, answer_in_order
 from ebbtide.wire.protocol import Wire
 
 SHORT_HANDLE_DIGITS = 8
@@ -57,6 +57,8 @@ def read_messages(
     """Yield each message's uuid, its number in the conversation, and its index entries with the raw blocks."""
     calls: dict[str, IndexEntry] = {}
     numbers: dict[str, int] = {}
+    nameless_calls: dict[str, list[tuple[str, str]]] = {}
+    """Of each message: names and item ids of its calls that have no id of their own."""
     for record in records:
         if record.get("type") not in _MESSAGE_TYPES:
             continue
@@ -64,7 +66,7 @@ def read_messages(
         parent_number = numbers[parent] if parent in numbers else earlier.message_number(parent) if parent else None
         number = numbers[uuid] = 0 if parent_number is None else parent_number + 1
         blocks = []
-        for handle, block in _split_blocks(record):
+        for handle, block in _with_call_ids(record, _split_blocks(record), nameless_calls):
             call = calls.get(block.call_id) or earlier.find_call(block.call_id) if block.kind == "result" else None
             entry = _build_entry(handle, block, number, call)
             if block.kind == "call":
@@ -86,6 +88,30 @@ def _split_blocks(record: Record) -> list[tuple[str, Block]]:
     if len(id_prefixes) != len(blocks):
         id_prefixes = [block.fingerprint for block in blocks]
     return list(zip(id_prefixes, blocks, strict=True))
+
+
+def _with_call_ids(
+    record: Record, blocks: list[tuple[str, Block]], nameless_calls: dict[str, list[tuple[str, str]]]
+) -> list[tuple[str, Block]]:
+    """Pair calls and results that have no ids in order, as the reader of requests does."""
+    if not any(block.call_id == BY_ORDER for _, block in blocks):
+        return blocks
+    ids = [*strings_in(record, "ebbids"), *(handle for handle, _ in blocks)]
+    open_calls = nameless_calls.get(str(record.get("parentUuid")), [])
+    results = [(block.name, "") for _, block in blocks if block.call_id == BY_ORDER and block.kind == "result"]
+    answered = iter(answer_in_order([(name, "") for name, _ in open_calls], results))
+    calls = nameless_calls.setdefault(str(record.get("uuid")), [])
+    paired = list[tuple[str, Block]]()
+    for id, (handle, block) in zip(ids, blocks, strict=False):
+        call_id = block.call_id
+        if call_id == BY_ORDER and block.kind == "call":
+            call_id = id
+            calls.append((block.name, id))
+        elif call_id == BY_ORDER:
+            call = next(answered)
+            call_id = "" if call is None else open_calls[call][1]
+        paired.append((handle, block._replace(call_id=call_id)))
+    return paired
 
 
 def _build_entry(handle: str, block: Block, number: int, call: IndexEntry | None) -> IndexEntry:

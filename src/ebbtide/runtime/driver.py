@@ -76,12 +76,11 @@ def _run_until_question(steps: Steps[T], performer: _Performer, outcome: Outcome
 class _Performer:
     """Performs effects on one session's log, and holds its lock in between."""
 
-    __slots__ = ("_fence", "_lock", "_log")
+    __slots__ = ("_lock", "_log")
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._lock: AbstractContextManager[int] | None = None
-        self._fence = 0
+        self._lock: AbstractContextManager[bool] | None = None
 
     def perform(self, effect: Effect) -> Outcome:
         match effect:
@@ -98,7 +97,7 @@ class _Performer:
         return None
 
     def release(self) -> None:
-        lock, self._lock, self._fence = self._lock, None, 0
+        lock, self._lock = self._lock, None
         if lock is not None:
             lock.__exit__(None, None, None)
 
@@ -106,7 +105,7 @@ class _Performer:
         self.release()
         try:
             lock = self._log.lock(effect.lock_wait)
-            self._fence, self._lock = lock.__enter__(), lock
+            has_lock, self._lock = lock.__enter__(), lock
             if effect.position is None:
                 reading = self._log.resume(effect.sink.add, SNAPSHOT_FORMAT)
             else:
@@ -115,11 +114,11 @@ class _Performer:
             return LogGone()
         except StoreError:
             return None
-        return LoadedLog(reading, self._fence > 0)
+        return LoadedLog(reading, has_lock)
 
     def _append(self, effect: AppendRecords) -> Position | str:
         try:
-            return self._log.commit(effect.records, at=effect.at, fence=self._fence)
+            return self._log.commit(effect.records, at=effect.at)
         except StoreError as error:
             return str(error)
         finally:

@@ -89,9 +89,28 @@ def is_model_content(content: Any) -> bool:
     return isinstance(content, dict) and content.get("role") == "model"
 
 
+def config_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return `config`, in which the SDK for Python has everything but model and contents: a dict or its own object."""
+    config = body.get("config")
+    dump = getattr(config, "model_dump", None)
+    return as_mapping(dump(mode="json", exclude_none=True) if callable(dump) else config)
+
+
+def request_field(body: Mapping[str, Any], name: str) -> Any:
+    """Return a field of the request, or of its `config`."""
+    value = find(body, name)
+    return find(config_of(body), name) if value is None and "config" in body else value
+
+
 def settings_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return `generationConfig`."""
-    return as_mapping(find(body, "generationConfig"))
+    """Return `generationConfig`, or the `config` that has the same fields."""
+    settings = find(body, "generationConfig")
+    return as_mapping(settings) if settings is not None else config_of(body)
+
+
+def replace_settings(body: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    name = "config" if "config" in body and find(body, "generationConfig") is None else "generationConfig"
+    return replace_field(body, name, settings)
 
 
 def text_field(response: Any) -> str:

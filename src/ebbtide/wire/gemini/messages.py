@@ -36,6 +36,7 @@ from ebbtide.wire.gemini.fields import (
     parts_of,
     remove_fields,
     replace_field,
+    request_field,
     response_of,
     settings_of,
     sign,
@@ -155,8 +156,8 @@ _READERS: Mapping[str, _Read] = {
 
 def system_and_tools(body: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return the parts of the system prompt, and the function declarations beside Google's own tools."""
-    system = find(body, "systemInstruction")
-    tools = body.get("tools")
+    system = request_field(body, "systemInstruction")
+    tools = request_field(body, "tools")
     if not isinstance(tools, list):
         return (parts_of(system) or system, tools)
     declared: list[Any] = []

@@ -11,11 +11,12 @@ from ebbtide.wire.blocks import as_mapping, as_str
 from ebbtide.wire.gemini.fields import (
     call_of,
     find,
-    find_name,
     is_model_content,
     parts_of,
     remove_fields,
     replace_field,
+    replace_settings,
+    request_field,
     response_of,
     settings_of,
 )
@@ -81,12 +82,12 @@ class Requests:
 
     def prepare_question(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A forced call goes too. That may miss the cache; keeping it would cost the answer."""
-        calling = find(find(body, "toolConfig"), "functionCallingConfig")
-        forces_call = as_str(find(calling, "mode")).upper() == "ANY"
-        rest = remove_fields(body, "toolConfig") if forces_call else dict(body)
+        calling = find(request_field(body, "toolConfig"), "functionCallingConfig")
+        forced = ("toolConfig",) if as_str(find(calling, "mode")).upper() == "ANY" else ()
+        rest = remove_fields(body, *forced)
         settings = settings_of(body)
-        if any(find(settings, name) is not None for name in _NOT_ASKED_AGAIN):
-            rest = replace_field(rest, "generationConfig", remove_fields(settings, *_NOT_ASKED_AGAIN))
+        if any(find(settings, name) is not None for name in (*_NOT_ASKED_AGAIN, *forced)):
+            rest = replace_settings(rest, remove_fields(settings, *_NOT_ASKED_AGAIN, *forced))
         return rest
 
     def thinking_room(self, body: Mapping[str, Any]) -> int:
@@ -99,9 +100,9 @@ class Requests:
 
     def limit_output(self, body: Mapping[str, Any], tokens: int) -> dict[str, Any]:
         settings = settings_of(body)
-        name = "max_output_tokens" if "generation_config" in body else "maxOutputTokens"
-        limited = {**remove_fields(settings, "maxOutputTokens"), name: tokens}
-        return {**body, find_name(body, "generationConfig"): limited}
+        is_snake = "generation_config" in body or "config" in body
+        name = "max_output_tokens" if is_snake else "maxOutputTokens"
+        return replace_settings(body, {**remove_fields(settings, "maxOutputTokens"), name: tokens})
 
     def count_before_user_text(self, contents: Sequence[Any]) -> int:
         """G2, G3: either the last calls are all answered, or they are left out with the answers they have."""
