@@ -174,7 +174,7 @@ def test_a_session_on_a_read_only_disk_can_still_be_read(tmp_path, code):
     with pytest.raises(StoreError, match=os.strerror(getattr(errno, code))):
         log.commit([{"n": 2}], at=1.0)
     with log.lock(timeout=0) as held:
-        assert held is False
+        assert not held
 
     assert log.read().records == [{"n": 1}]
     assert DirectoryStore(tmp_path, fs=Refusing()).list_sessions()[0].session == "s"

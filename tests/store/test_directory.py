@@ -10,6 +10,7 @@ import pytest
 from ebbtide.core.errors import StoreError
 from ebbtide.store import DirectoryStore, FileSystem
 from ebbtide.store.directory.log import DirectoryLog
+from ebbtide.store.protocol import LockLost
 from store.faulty_fs import Faulty, Quick
 from store.open_logs import log_file, open_log
 
@@ -192,4 +193,16 @@ def test_a_lock_on_a_removed_lock_file_is_not_valid(tmp_path):
     with open_log(tmp_path, fs=Removing()).lock() as mine:
         assert mine
         with open_log(tmp_path).lock(timeout=0) as other:
-            assert other is False
+            assert not other
+
+
+def test_a_paused_holder_whose_lock_file_was_removed_cannot_commit(tmp_path):
+    paused, successor = open_log(tmp_path), open_log(tmp_path)
+    with paused.lock() as old:
+        log_file(tmp_path).with_suffix(".lock").unlink()
+        with successor.lock(timeout=0) as new:
+            successor.commit([{"n": 1}], at=1.0, fence=new)
+        with pytest.raises(LockLost):
+            paused.commit([{"n": "planned before 1"}], at=1.0, fence=old)
+
+    assert open_log(tmp_path).read().records == [{"n": 1}]

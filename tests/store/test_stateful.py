@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -12,6 +13,7 @@ from ebbtide.store import DirectoryStore, MemoryStore, message_record, messages_
 from ebbtide.store.directory.file_names import session_stem
 from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.log_lines import Position, encode_commit
+from ebbtide.store.protocol import LockLost
 from store.faulty_fs import Quick
 
 texts = st.text(st.characters(), max_size=8)
@@ -50,12 +52,21 @@ class StoreMachine(RuleBasedStateMachine):
     def append_as_the_engine_does(self, name, writer, batch):
         log = self.log(name, writer)
         position, known = self.seen.get((name, writer), (Position(), 0))
-        with log.lock() as held:
-            assert held
+        with log.lock() as fence:
+            assert fence
             news = log.read_since(position)
             assert news.records == self.model[name][known:]
-            self.seen[name, writer] = log.commit(batch, at=1.0), len(self.model[name]) + len(batch)
+            self.seen[name, writer] = log.commit(batch, at=1.0, fence=fence), len(self.model[name]) + len(batch)
         self.model[name] += batch
+
+    @rule(name=st.sampled_from(NAMES), writer=st.integers(0, 1), batch=batches)
+    def commit_under_a_lock_that_was_lost(self, name, writer, batch):
+        with self.log(name, writer).lock() as fence:
+            assert fence
+        with self.log(name, 1 - writer).lock():
+            pass
+        with pytest.raises(LockLost):
+            self.log(name, writer).commit(batch, at=1.0, fence=fence)
 
     @rule(name=st.sampled_from(NAMES), back=st.integers(0, 3), text=texts)
     def rewind(self, name, back, text):

@@ -35,8 +35,8 @@ class _Listener(ThreadingHTTPServer):
     daemon_threads = False
     block_on_close = True
 
-    def __init__(self, provider: Provider) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, provider: Provider, handler: type[Handler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
         self.provider = provider
         self._open: set[socket.socket] = set()
         self._guard = threading.Lock()
@@ -66,7 +66,7 @@ def _shut(connection: socket.socket) -> None:
         return  # The client was faster.
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = PATIENCE
     server: _Listener
@@ -125,6 +125,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Upstream:
+    handler = Handler
+    """Reads requests and writes answers; a cloud that serves the same models has its own."""
+
     def __init__(
         self,
         script: Script = (),
@@ -148,7 +151,7 @@ class Upstream:
         return int(self._listener.server_address[1])
 
     def __enter__(self) -> Upstream:
-        self._listener = _Listener(self.provider)
+        self._listener = _Listener(self.provider, self.handler)
         # The default poll of half a second is what closing would cost each test.
         self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.02,), name="upstream")
         self._thread.start()

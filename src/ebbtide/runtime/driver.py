@@ -76,11 +76,12 @@ def _run_until_question(steps: Steps[T], performer: _Performer, outcome: Outcome
 class _Performer:
     """Performs effects on one session's log, and holds its lock in between."""
 
-    __slots__ = ("_lock", "_log")
+    __slots__ = ("_fence", "_lock", "_log")
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._lock: AbstractContextManager[bool] | None = None
+        self._lock: AbstractContextManager[int] | None = None
+        self._fence = 0
 
     def perform(self, effect: Effect) -> Outcome:
         match effect:
@@ -97,7 +98,7 @@ class _Performer:
         return None
 
     def release(self) -> None:
-        lock, self._lock = self._lock, None
+        lock, self._lock, self._fence = self._lock, None, 0
         if lock is not None:
             lock.__exit__(None, None, None)
 
@@ -105,7 +106,7 @@ class _Performer:
         self.release()
         try:
             lock = self._log.lock(effect.lock_wait)
-            has_lock, self._lock = lock.__enter__(), lock
+            self._fence, self._lock = lock.__enter__(), lock
             if effect.position is None:
                 reading = self._log.resume(effect.sink.add, SNAPSHOT_FORMAT)
             else:
@@ -114,11 +115,11 @@ class _Performer:
             return LogGone()
         except StoreError:
             return None
-        return LoadedLog(reading, has_lock)
+        return LoadedLog(reading, self._fence > 0)
 
     def _append(self, effect: AppendRecords) -> Position | str:
         try:
-            return self._log.commit(effect.records, at=effect.at)
+            return self._log.commit(effect.records, at=effect.at, fence=self._fence)
         except StoreError as error:
             return str(error)
         finally:

@@ -21,7 +21,7 @@ from ebbtide.store.log_lines import (
     header_record,
     scan,
 )
-from ebbtide.store.protocol import LOCK_TIMEOUT, BlobInfo, SessionInfo
+from ebbtide.store.protocol import LOCK_TIMEOUT, BlobInfo, LockLost, SessionInfo
 from ebbtide.store.sessions import describe_session, fork_log
 
 
@@ -33,6 +33,10 @@ class _SessionData:
     end: Position = field(default_factory=Position)
     blobs: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     changed: float = 0.0
+    fence: int = 0
+    """Of the last lock."""
+    depth: int = 0
+    """How often its holder has taken the lock."""
     mutex: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -61,9 +65,10 @@ class MemoryLog:
     def write_checkpoint(self, records: Sequence[Record], position: Position, snapshot_format: str) -> None:
         """Do nothing: a session in memory ends with the process."""
 
-    def commit(self, records: Sequence[Record], *, at: float) -> Position:
+    def commit(self, records: Sequence[Record], *, at: float, fence: int = 0) -> Position:
         with self._data.mutex:
             data = self._data
+            self._check_fence(fence)
             if not records and not self._unrecorded_sums:
                 return data.end
             header = [] if data.end.offset else [header_record(self.session, self._project, self._now)]
@@ -74,13 +79,21 @@ class MemoryLog:
             return end
 
     @contextmanager
-    def lock(self, timeout: float = LOCK_TIMEOUT) -> Iterator[bool]:
-        has_lock = self._data.mutex.acquire(timeout=max(0.0, timeout))
+    def lock(self, timeout: float = LOCK_TIMEOUT) -> Iterator[int]:
+        data = self._data
+        if not data.mutex.acquire(timeout=max(0.0, timeout)):
+            yield 0
+            return
         try:
-            yield has_lock
+            data.fence, data.depth = data.fence + (not data.depth), data.depth + 1
+            yield data.fence
         finally:
-            if has_lock:
-                self._data.mutex.release()
+            data.depth -= 1
+            data.mutex.release()
+
+    def _check_fence(self, fence: int) -> None:
+        if fence and fence != self._data.fence:
+            raise LockLost(f"session {self.session!r} was locked by another since: what was planned is out of date")
 
     def save_blob(self, name: str, text: str) -> None:
         data = encode_blob(text)
@@ -133,8 +146,9 @@ class PrivateLog(MemoryLog):
             everything = super().read_since(Position())
             return replace(everything, records=everything.records[position.lines :], position=self._end)
 
-    def commit(self, records: Sequence[Record], *, at: float) -> Position:
+    def commit(self, records: Sequence[Record], *, at: float, fence: int = 0) -> Position:
         with self._data.mutex:
+            self._check_fence(fence)
             self._pending.append((records, at))
             self._end = Position(lines=self._end.lines + len(records))
             return self._end

@@ -5,7 +5,8 @@ A session is a log of JSON records and the blobs (long texts) that its records n
 - A commit is all or nothing, and durable when `commit` returns. If `commit` raises, the records may be in the log or
   not: call `read_since` to find out.
 - A blob is saved before the commit whose records name it, and never changes afterwards.
-- Several processes may use one session. Hold `lock` to read the tail, decide and commit as one step.
+- Several processes may use one session. Hold `lock` to read the tail, decide and commit as one step. Whoever lost the
+  lock in between cannot commit what it planned: each lock has a number, its fence.
 - Damage is never hidden: a damaged line is reported, and the intact lines around it are still read.
 """
 
@@ -26,6 +27,10 @@ LOCK_TIMEOUT = 10.0
 
 class LogReplaced(StoreError):
     """The log is not the one that was read before: it was removed, cut short or replaced."""
+
+
+class LockLost(StoreError):
+    """The session was locked by somebody else since this lock was taken. Nothing was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +97,18 @@ class Log(LogReader, Protocol):
         """Files to which this log moved unfinished writes that it found at its end."""
         ...
 
-    def commit(self, records: Sequence[Record], *, at: float) -> Position:
-        """Append the records, all or none, and return the new end, which includes what other processes appended."""
+    def commit(self, records: Sequence[Record], *, at: float, fence: int = 0) -> Position:
+        """Append the records, all or none, and return the new end, which includes what other processes appended.
+
+        With the `fence` that `lock` gave, raise `LockLost` and append nothing if anybody has locked the session since.
+        """
         ...
 
-    def lock(self, timeout: float = LOCK_TIMEOUT) -> AbstractContextManager[bool]:
-        """Keep other writers out. The value is False if the lock could not be taken: then do not plan new edits."""
+    def lock(self, timeout: float = LOCK_TIMEOUT) -> AbstractContextManager[int]:
+        """Keep other writers out. The value is this holder's fence; 0 if the lock could not be taken: then do not plan.
+
+        A process may be paused for long, and lose its lock without noticing: commit what it planned with the fence.
+        """
         ...
 
     def write_checkpoint(self, records: Sequence[Record], position: Position, snapshot_format: str) -> None:

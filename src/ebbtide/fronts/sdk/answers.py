@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Protocol, cast
 
+from ebbtide.fronts.sdk.amazon_stream import CONTENT_TYPE, to_server_sent_events
 from ebbtide.fronts.sdk.call_gate import GatedCall
 from ebbtide.runtime import Report
 
@@ -58,9 +59,16 @@ def _start_recording(gated: GatedCall, answer: object) -> Callable[[], None] | N
         return lambda: gated.record(_as_mapping(answer))
     attach_report(response, gated.report)
     with suppress(Exception):
-        raw = copy_when_read(cast(Response, response), gated.record_bytes)
+        raw = copy_when_read(cast(Response, response), _reader_of_bytes(response, gated.record_bytes))
         return (lambda: gated.record_bytes(raw)) if raw else None
     return None
+
+
+def _reader_of_bytes(response: object, record: OnBytes) -> OnBytes:
+    content_type = getattr(response, "headers", {}).get("content-type", "")
+    if content_type.partition(";")[0] != CONTENT_TYPE:
+        return record
+    return lambda raw: record(to_server_sent_events(raw))
 
 
 def attach_report(value: object, report: Report) -> None:

@@ -23,7 +23,7 @@ from ebbtide.store import open_store
 
 T = TypeVar("T")
 
-_CLIENTS = "anthropic.Anthropic, AsyncAnthropic, openai.OpenAI or AsyncOpenAI"
+_CLIENTS = "a client of the anthropic or openai SDK, such as anthropic.Anthropic or openai.AsyncOpenAI"
 
 
 class Client(Protocol):
@@ -80,7 +80,7 @@ def wrap(
         policy=chosen_policy,
         session=session,
         parent=parent,
-        adds_recall_tools=_recall_mode(options) == "tool" and (has_middleware or can_answer_recalls(client)),
+        adds_recall_tools=_recall_mode(options) == "tool" and _can_hold_back(client, has_middleware),
         write_back=_write_back if sdk == "anthropic" else list,
         ask=_ask_model(cast(Client, client), summarizer, is_async=is_async),
         on_report=on_report,
@@ -137,6 +137,12 @@ def _check_options(options: Mapping[str, object]) -> Mapping[str, object]:
     check_settings(store=options["store"])
     cast(Callable[..., Context], Context)(**{**options, "store": None})  # raises for a wrong value
     return options
+
+
+def _can_hold_back(client: object, has_middleware: bool) -> bool:
+    """Tell whether we can change this client's answers before it reads them. We do not write Amazon's streams."""
+    is_bedrock = any(kind.__name__ == "BaseBedrockClient" for kind in type(client).__mro__)
+    return not is_bedrock and (has_middleware or can_answer_recalls(client))
 
 
 def _recall_mode(options: Mapping[str, object]) -> object:

@@ -36,7 +36,7 @@ MAX_SESSIONS = 256
 """Sessions kept in memory. An older one is read from the store or, without a store, planned again."""
 _UNNAMED = "lane-"
 """How our names for unnamed sessions begin."""
-_KEYS = ("api_key", "auth_token")
+_KEYS = ("api_key", "auth_token", "access_token", "_azure_ad_token")
 _ACCOUNTS = ("organization", "project", "project_id", "workspace_id", "aws_access_key", "aws_profile")
 _KEY_PROVIDERS = ("_api_key_provider", "_azure_ad_token_provider")
 """Attributes of clients that fetch their key by a function. Such keys are short-lived and identify nothing."""

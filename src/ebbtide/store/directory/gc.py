@@ -17,7 +17,8 @@ from ebbtide.store.directory.blobs import RESULTS, blobs_in
 from ebbtide.store.directory.checkpoint_file import SUFFIX
 from ebbtide.store.directory.file_names import INDEX_NAME
 from ebbtide.store.directory.lease import Leases
-from ebbtide.store.directory.log import PROJECTS, SessionLock
+from ebbtide.store.directory.lock import SessionLock
+from ebbtide.store.directory.log import PROJECTS
 from ebbtide.store.directory.safe_fs import TEMPORARY, Folder, StoreRoot, as_store_error
 from ebbtide.store.directory.session_index import refresh_index
 from ebbtide.store.directory.store import DirectoryStore

@@ -8,8 +8,6 @@ the system may have dropped the data: the file is read and checked before the ne
 from __future__ import annotations
 
 import os
-import re
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
@@ -19,7 +17,8 @@ from ebbtide.store.directory.blobs import BlobFolder, NameTaken
 from ebbtide.store.directory.checkpoint_file import Checkpoint, read_checkpoint, write_checkpoint
 from ebbtide.store.directory.file_names import project_slug, session_stem
 from ebbtide.store.directory.lease import Leases
-from ebbtide.store.directory.safe_fs import APPEND, LOCK, FileSystem, Folder, StoreRoot, as_store_error
+from ebbtide.store.directory.lock import SessionLock
+from ebbtide.store.directory.safe_fs import APPEND, Folder, StoreRoot, as_store_error
 from ebbtide.store.directory.session_index import add_session
 from ebbtide.store.log_lines import (
     TAIL,
@@ -43,8 +42,6 @@ from ebbtide.store.protocol import LOCK_TIMEOUT, BlobInfo, LogReplaced
 
 PROJECTS = "projects"
 _HEADER_LIMIT = 1 << 16  # bytes: a header holds an id and a path
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05  # seconds: a commit takes a few milliseconds
-_COMMITTED_END = re.compile(rb"([0-9]{20}) ([0-9]{12}) ([0-9a-f]{16})\n")
 
 
 class DirectoryLog:
@@ -106,8 +103,10 @@ class DirectoryLog:
             checkpoint = Checkpoint(snapshot_format, position, self._sums, list(records))
             write_checkpoint(folder, self._stem, checkpoint)
 
-    def commit(self, records: Sequence[Record], *, at: float) -> Position:
+    def commit(self, records: Sequence[Record], *, at: float, fence: int = 0) -> Position:
         with as_store_error(f"write to {self._file.path}"), self._lock.hold(f"write to {self._file.path}"):
+            if fence:
+                self._lock.check_fence(fence)
             with self._root.create_folder(*self._parts, sync=not self._file.is_durable) as folder:
                 start, separator = self._prepare_end(folder)
                 if not records and not self._unrecorded_sums:
@@ -128,7 +127,7 @@ class DirectoryLog:
         return end
 
     @contextmanager
-    def lock(self, timeout: float = LOCK_TIMEOUT) -> Iterator[bool]:
+    def lock(self, timeout: float = LOCK_TIMEOUT) -> Iterator[int]:
         try:
             has_lock = self._lock.acquire(timeout)
         except OSError:
@@ -138,7 +137,7 @@ class DirectoryLog:
                 # The caller will come back to this session: `gc` must not remove it in between.
                 self._leases.take((*self._parts, self._stem), self)
                 self._leases = None
-            yield has_lock
+            yield self._lock.take_fence() if has_lock else 0
         finally:
             if has_lock:
                 self._lock.release()
@@ -335,97 +334,3 @@ class _LogFile:
             end = self._fs.tell(fd)
             if start < end <= start + length and end == self._fs.fstat(fd).st_size:
                 self._fs.truncate(fd, start)
-
-
-class SessionLock:
-    """Lets one writer in at a time, across threads and processes. Re-entrant within a thread.
-
-    The lock file also holds the end of the last commit: the chain in the log cannot tell that its end was cut off.
-    """
-
-    def __init__(self, root: StoreRoot, parts: tuple[str, ...], stem: str) -> None:
-        self._root, self._parts, self._name = root, parts, f"{stem}.lock"
-        self._mutex, self._depth, self._fd = threading.RLock(), 0, -1
-
-    def acquire(self, timeout: float) -> bool:
-        """Raise OSError if the lock file cannot be created."""
-        deadline = self._root.fs.ticks() + timeout
-        if not self._mutex.acquire(timeout=max(0.0, timeout)):
-            return False
-        try:
-            if not self._depth:
-                self._fd = self._wait_for_file(deadline)
-        except BaseException:
-            self._mutex.release()
-            raise
-        if self._fd < 0:
-            self._mutex.release()
-            return False
-        self._depth += 1
-        return True
-
-    @contextmanager
-    def hold(self, action: str) -> Iterator[None]:
-        """Hold the lock, or raise `StoreError` if it cannot be had in time."""
-        if not self.acquire(LOCK_TIMEOUT):
-            raise StoreError(f"cannot {action}: another process has held its lock for {LOCK_TIMEOUT:.0f} seconds")
-        try:
-            yield
-        finally:
-            self.release()
-
-    def release(self) -> None:
-        self._depth -= 1
-        try:
-            if not self._depth:
-                fd, self._fd = self._fd, -1
-                self._root.fs.close_unwritten(fd)
-        finally:
-            self._mutex.release()
-
-    def write_end(self, end: Position) -> None:
-        """Note how far the log goes. It is written after the log, so it may be behind it, but never ahead."""
-        with suppress(OSError):
-            self._root.fs.write_at(self._fd, b"%020d %012d %s\n" % (end.offset, end.lines, end.sum.encode()), 0)
-
-    def read_end(self) -> Position | None:
-        """Return where the last commit of any process ended. Call it only while the lock is held."""
-        with suppress(OSError):
-            return read_committed_end(self._root.fs, self._fd)
-        return None
-
-    def _wait_for_file(self, deadline: float) -> int:
-        fs, pause = self._root.fs, _FIRST_PAUSE
-        while True:
-            fd = self._lock_file()
-            remaining = deadline - fs.ticks()
-            if fd >= 0 or remaining <= 0:
-                return fd
-            fs.wait(min(pause, remaining))
-            pause = min(2 * pause, _LONGEST_PAUSE)
-
-    def _lock_file(self) -> int:
-        fs = self._root.fs
-        with self._root.create_folder(*self._parts, sync=False) as folder:
-            fd = folder.open(self._name, LOCK)
-            try:
-                if fs.flock(fd) and self._is_current(fd, folder):
-                    return fd
-            except OSError:
-                fs.close_unwritten(fd)
-                raise
-        fs.close_unwritten(fd)
-        return -1
-
-    def _is_current(self, fd: int, folder: Folder) -> bool:
-        """False if `gc` has removed the file: other processes then lock a new one."""
-        try:
-            return folder.stat(self._name).st_ino == self._root.fs.fstat(fd).st_ino
-        except FileNotFoundError:
-            return False
-
-
-def read_committed_end(fs: FileSystem, fd: int) -> Position | None:
-    """Read from a lock file where the last commit ended."""
-    match = _COMMITTED_END.fullmatch(fs.read(fd, 64, 0))
-    return Position(offset=int(match[1]), lines=int(match[2]), sum=match[3].decode()) if match else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ebbtide.core.errors import StoreError
 from ebbtide.core.records import MESSAGE_TYPES, Record, derive_uuid, int_in, str_in
 from ebbtide.store.directory.blobs import RESULTS
-from ebbtide.store.directory.log import read_committed_end
+from ebbtide.store.directory.lock import read_committed_end
 from ebbtide.store.directory.safe_fs import READ, FileSystem, Folder, StoreRoot, as_store_error
 from ebbtide.store.log_lines import Damage, Position, ReadResult, blob_sum, check_blob_name, scan
 

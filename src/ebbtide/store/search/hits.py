@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ebbtide.store.search.tables import EntryRow
 from ebbtide.store.search.words import Query, Term
@@ -16,6 +17,8 @@ _NEWEST_BONUS = 0.3
 """How much more the newest text counts than the oldest: what was read last is what holds now."""
 _KIND_WEIGHTS = {"thinking": 0.7, "call": 0.7}
 """Thoughts and calls count less than results."""
+_MAX_OCCURRENCES = 50  # to look at: a name that is always inside longer ones is one by then
+_NAME_CHAR = re.compile(r"[A-Za-z0-9_]")
 _EXACT_TERMS = 8  # a query with more words is a sentence: its exact spelling says little
 
 _BEFORE, _LENGTH = 80, 280
@@ -50,12 +53,11 @@ def rank(candidates: Iterable[Candidate], query: Query) -> list[list[Candidate]]
     for candidate in sorted(candidates, key=lambda candidate: -candidate.row.place):
         groups.setdefault(candidate.row.entry.digest, []).append(candidate)
     newest = max((group[0].row.place for group in groups.values()), default=1)
-    terms = query.terms if len(query.terms) <= _EXACT_TERMS else ()
-    names = [re.compile(rf"(?<![A-Za-z0-9_]){re.escape(term.written)}(?![A-Za-z0-9_])") for term in terms]
+    names = [term.written for term in query.terms] if len(query.terms) <= _EXACT_TERMS else []
 
     def key(group: list[Candidate]) -> tuple[int, bool, int, float, int]:
         first, place, entry = group[0], group[0].row.place, group[0].row.entry
-        exact = sum(bool(name.search(entry.path) or name.search(entry.text)) for name in names)
+        exact = sum(_has_name(entry.path, name) or _has_name(entry.text, name) for name in names)
         weight = _KIND_WEIGHTS.get(entry.kind, 1.0) * (1 + _NEWEST_BONUS * place / newest)
         if first.terms:
             text = entry.text.lower()
@@ -63,6 +65,12 @@ def rank(candidates: Iterable[Candidate], query: Query) -> list[list[Candidate]]
         return first.stage, query.text not in entry.text, -exact, -first.score * weight, -place
 
     return sorted(groups.values(), key=key)
+
+
+def _has_name(text: str, name: str) -> bool:
+    """Whether the text has the name in this case, and not inside a longer name."""
+    spans = (match.span() for match in islice(re.finditer(re.escape(name), text), _MAX_OCCURRENCES))
+    return any(not _NAME_CHAR.search(text[start - 1 : start] + text[end : end + 1]) for start, end in spans)
 
 
 def build_excerpt(text: str, query: Query, terms: Sequence[Term]) -> Excerpt:
