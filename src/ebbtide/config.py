@@ -139,6 +139,8 @@ class Access:
     anthropic_url: str = ""
     openai_key: str = field(default="", repr=False)
     openai_url: str = ""
+    gemini_key: str = field(default="", repr=False)
+    gemini_url: str = ""
     home: Path
     config: Path
     """The directory of the user's settings."""
@@ -147,7 +149,7 @@ class Access:
     repository."""
 
 
-_SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
+_SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
 
 
 def load_access(
@@ -160,6 +162,8 @@ def load_access(
         anthropic_url=environ.get("ANTHROPIC_BASE_URL", ""),
         openai_key=environ.get("OPENAI_API_KEY", ""),
         openai_url=environ.get("OPENAI_BASE_URL", ""),
+        gemini_key=environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY", ""),
+        gemini_url=environ.get("GOOGLE_GEMINI_BASE_URL", ""),
         home=home,
         config=_user_file(environ, home, platform).parent,
         trust=_default_file(environ, home, platform).with_name("trusted-folders.json"),

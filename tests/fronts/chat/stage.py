@@ -14,7 +14,7 @@ from ebbtide.fronts.chat.session import Chat, Setup, open_chat
 from ebbtide.store import open_store
 from upstream.server import Upstream
 
-MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5", "responses": "gpt-5"}
+MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5", "responses": "gpt-5", "gemini": "gemini-2.5-pro"}
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Stage:
         return self.answer(question)
 
     def setup(self, **changes: object) -> Setup:
-        url = self.upstream.url + ("" if self.provider == "anthropic" else "/v1")
+        url = self.upstream.url + ("" if self.provider in ("anthropic", "gemini") else "/v1")
         access = Access(
             home=self.folder / "home", config=self.folder / "config", trust=self.folder / "config" / "trust.json"
         )

@@ -24,7 +24,7 @@ from fronts.chat.stage import Stage
 from upstream.script import Cut, Failure, Say, Use
 from upstream.server import Upstream
 
-WIRES = ("anthropic", "openai", "responses")
+WIRES = ("anthropic", "openai", "responses", "gemini")
 
 
 def kinds(events) -> list[str]:

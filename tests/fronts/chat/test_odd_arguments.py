@@ -96,7 +96,7 @@ def test_a_refusal_says_what_is_wrong(agent):
     assert not (agent.state.root / "b.txt").exists()
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai", "responses"])
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "responses", "gemini"])
 def test_the_conversation_continues_after_odd_arguments(tmp_path, provider):
     # The SDK of Anthropic refuses a stream with half of a surrogate pair by itself: that never reaches a tool.
     half = "~nouser" if provider == "anthropic" else "\ud800"

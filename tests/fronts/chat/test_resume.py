@@ -15,8 +15,8 @@ from fronts.chat.stage import Stage
 from upstream.script import Cut, Failure, Say, Think, Use
 from upstream.server import Upstream
 
-WIRES = ("anthropic", "openai", "responses")
-KEY = {"anthropic": "messages", "openai": "messages", "responses": "input"}
+WIRES = ("anthropic", "openai", "responses", "gemini")
+KEY = {"anthropic": "messages", "openai": "messages", "responses": "input", "gemini": "contents"}
 
 
 def unmarked(message) -> str:

@@ -171,8 +171,7 @@ def _add_user_side(conversation: Conversation, messages: Sequence[Message], wire
         blocks = split_blocks(message, wire)
         for block in blocks:
             if block.kind == "result":
-                content = block.raw.get("output", block.raw.get("content", ""))
-                conversation.tool_result(block.call_id, content, is_error=block.raw.get("is_error") is True)
+                conversation.tool_result(block.call_id, block.text, is_error=block.is_failed)
         texts = [block.text for block in blocks if block.kind == "text" and block.role == "user"]
         for text in texts:
             conversation.user(text)

@@ -41,8 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     commands in this directory, and its conversation never outgrows the window. You can see what was
     moved out (/context, /edits), bring it back (/undo) and find it again (/recall).
 
-    It needs a model: set ANTHROPIC_API_KEY or OPENAI_API_KEY, name your own server with --base-url
-    (llama.cpp, Ollama, vLLM), or try --local, which needs neither key nor network.
+    It needs a model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, name your own server with
+    --base-url (llama.cpp, Ollama, vLLM), or try --local, which needs neither key nor network.
 
     examples:
       ebb chat
@@ -61,7 +61,9 @@ def main(arguments: Sequence[str]) -> int:
 
     environment:
       ANTHROPIC_API_KEY, OPENAI_API_KEY        keys; never shown, and not passed to commands
+      GEMINI_API_KEY, GOOGLE_API_KEY           the same for Gemini
       ANTHROPIC_BASE_URL, OPENAI_BASE_URL      your own server
+      GOOGLE_GEMINI_BASE_URL                   the same for Gemini
       EBB_MODEL, EBB_POLICY, EBB_WINDOW        same as --model, --policy, --window
       EBB_HOME                                 where sessions are stored
     """

@@ -44,19 +44,23 @@ def choose_endpoint(
 def _guess_provider(url: str, model: str, access: Access) -> str:
     if "claude" in model:
         return "anthropic"
+    if "gemini" in model and not url:
+        return "gemini"
     if url or model:
         return "openai"
     if access.anthropic_key or access.anthropic_url:
         return "anthropic"
     if access.openai_key or access.openai_url:
         return "openai"
+    if access.gemini_key or access.gemini_url:
+        return "gemini"
     raise BadConfig(NO_KEY)
 
 
 def _first_served_model(provider: str, url: str, access: Access) -> str:
     """Ask the user's own server which model it serves: most serve one, so --model is not needed."""
     address = url or access.openai_url
-    if provider == "anthropic" or not address:
+    if not APIS[provider].lists_models or not address:
         return ""
     try:
         models = openai_client(url, access).with_options(timeout=10, max_retries=0).models.list()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import queue
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -19,9 +20,12 @@ from ebbtide.core.errors import BadConfig
 from ebbtide.core.types import Usage
 from ebbtide.fronts.chat.tools import Arguments, Tool
 from ebbtide.wire import WIRES
+from ebbtide.wire.replies import parse_event
+from ebbtide.wire.sse import EventReader
 from ebbtide.wire.summary_request import read_answer
 
 if TYPE_CHECKING:
+    import httpx2
     import openai
 
 Body = dict[str, object]
@@ -31,9 +35,11 @@ NO_KEY = """\
 there is no model to talk to. Choose one of these:
   export ANTHROPIC_API_KEY=...          then: ebb chat
   export OPENAI_API_KEY=...             then: ebb chat
+  export GEMINI_API_KEY=...             then: ebb chat
   ebb chat --base-url URL --model NAME  for your own server: llama.cpp, Ollama, vLLM
   ebb chat --local                      a small model on this machine; no key, no network"""
 _TIMEOUT = 600.0  # seconds without a byte: thinking models are silent for minutes, and Esc ends it earlier
+_GEMINI_URL = "https://generativelanguage.googleapis.com"
 _CHAT_FIELDS = ("role", "content", "refusal", "tool_calls")
 _POLL_INTERVAL = 0.05  # seconds between checks whether the user interrupted
 
@@ -58,13 +64,22 @@ class Reply:
 Piece = str | Body
 """What a stream yields: text as it arrives, and at the end the response as it would be without streaming."""
 _Events = AbstractContextManager[Iterable[Any]]
-"""The events of one stream, as objects of the SDK."""
+"""The events of one stream, as objects of the SDK or as JSON."""
 _OpenStream = Callable[[Mapping[str, object]], _Events]
 
 
 class IncompleteReply(Exception):
     def __init__(self) -> None:
         super().__init__("the provider closed the connection before the reply was complete")
+
+
+class ProviderError(Exception):
+    """The provider refused the request."""
+
+    def __init__(self, status_code: int, body: bytes) -> None:
+        text = body.decode("utf-8", "replace")
+        super().__init__(text)
+        self.status_code, self.body = status_code, _parse_object(text) or text
 
 
 class Interruption(Exception):
@@ -95,7 +110,7 @@ class Provider:
         return Reply(
             text="".join(block.text for block in blocks if block.kind == "text"),
             calls=tuple(
-                ToolCall(id=block.call_id, name=block.name, arguments=_parse_arguments(block.text))
+                ToolCall(id=block.call_id, name=block.name, arguments=_parse_object(block.text))
                 for block in blocks
                 if block.kind == "call"
             ),
@@ -104,7 +119,7 @@ class Provider:
         )
 
 
-def _parse_arguments(text: str) -> Arguments | None:
+def _parse_object(text: str) -> Arguments | None:
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -112,8 +127,13 @@ def _parse_arguments(text: str) -> Arguments | None:
     return Arguments(value) if isinstance(value, dict) else None
 
 
-def define_tools(tools: Iterable[Tool], wire: str) -> list[Body]:
-    return [WIRES[wire].requests.tool_definition(tool.name, tool.description, tool.schema()) for tool in tools]
+def define_tools(tools: Iterable[Tool], more: Iterable[Body], wire: str) -> list[Body]:
+    """Define the tools of a request; `more` are definitions already. Gemini takes all functions as one tool."""
+    requests = WIRES[wire].requests
+    own = [requests.tool_definition(tool.name, tool.description, tool.schema()) for tool in tools]
+    body = requests.add_tools({"tools": own[:1]}, [*own[1:], *more])
+    assert body is not None, "nothing in this request keeps tools from being added"
+    return list(body["tools"])
 
 
 # --- streams -----------------------------------------------------------------------------------------------------
@@ -169,7 +189,9 @@ def _stream(api: Api, open_stream: _OpenStream, body: Mapping[str, object]) -> I
     assembler = WIRES[api.wire].replies.stream_assembler()
     with open_stream(body) as events:
         for event in events:
-            if text := assembler.add(event.model_dump(mode="json", exclude_unset=True, warnings=False)):
+            is_json = isinstance(event, dict)
+            data = event if is_json else event.model_dump(mode="json", exclude_unset=True, warnings=False)
+            if text := assembler.add(data):
                 yield text
     response = assembler.response()
     if not assembler.is_complete:
@@ -185,6 +207,15 @@ def _clean_chat_completion(response: Body) -> Body:
         call["id"] = call["id"] or f"call_{response.get('id') or ''}_{n}"
         call["function"]["arguments"] = call["function"]["arguments"] or "{}"
     return {**response, "choices": [{**choice, "message": message}]}
+
+
+def _clean_gemini(response: Body) -> Body:
+    """Many calls have no id, but a result is recorded under the id of its call."""
+    for message in WIRES["gemini"].replies.as_messages(response):
+        for part in message["parts"]:
+            if "functionCall" in part:
+                part["functionCall"].setdefault("id", f"call_{secrets.token_hex(6)}")
+    return response
 
 
 def _connect_anthropic(url: str, access: Access) -> _OpenStream:
@@ -207,6 +238,30 @@ def _connect_responses(url: str, access: Access) -> _OpenStream:
 
 def _create(create: Callable[..., Any], body: Mapping[str, object], **options: object) -> _Events:
     return cast(_Events, create(**{**body, **options, "stream": True}))
+
+
+def _connect_gemini(url: str, access: Access) -> _OpenStream:
+    """Send JSON as it is: Google's SDK would write signatures in another alphabet than the one they came in."""
+    try:
+        import httpx2  # noqa: PLC0415
+    except ImportError as error:
+        raise BadConfig(MISSING_EXTRA) from error
+    key, address = _key_and_address(access.gemini_key, url or access.gemini_url)
+    transport = httpx2.HTTPTransport(retries=2)
+    headers, base_url = {"x-goog-api-key": key}, address or _GEMINI_URL
+    client = httpx2.Client(base_url=base_url, headers=headers, timeout=_TIMEOUT, transport=transport)
+    return partial(_post_gemini, client)
+
+
+@contextmanager
+def _post_gemini(client: httpx2.Client, body: Mapping[str, object]) -> Iterator[Iterable[Body]]:
+    rest = {key: value for key, value in body.items() if key != "model"}
+    url = f"/v1beta/models/{body['model']}:streamGenerateContent?alt=sse"
+    with client.stream("POST", url, json=rest) as response:
+        if response.is_error:
+            raise ProviderError(response.status_code, response.read())
+        reader = EventReader()
+        yield (parse_event(event) for chunk in response.iter_bytes() for event in reader.feed(chunk))
 
 
 def openai_client(url: str, access: Access) -> openai.OpenAI:
@@ -232,6 +287,8 @@ class Api:
     wire: str
     default_model: str
     connect: Callable[[str, Access], _OpenStream]
+    lists_models: bool = False
+    """Whether a server of the user's own says which models it has."""
     fixed_fields: Mapping[str, object] = field(default_factory=dict)
     clean: Callable[[Body], Body] = lambda response: response
     """Make a response one that can be sent back."""
@@ -239,13 +296,19 @@ class Api:
 
 APIS: Mapping[str, Api] = {
     "anthropic": Api(wire="anthropic", default_model="claude-sonnet-5", connect=_connect_anthropic),
+    "gemini": Api(wire="gemini", default_model="gemini-2.5-pro", connect=_connect_gemini, clean=_clean_gemini),
     "openai": Api(
-        wire="openai_chat", default_model="gpt-5", connect=_connect_chat_completions, clean=_clean_chat_completion
+        wire="openai_chat",
+        default_model="gpt-5",
+        connect=_connect_chat_completions,
+        lists_models=True,
+        clean=_clean_chat_completion,
     ),
     "responses": Api(
         wire="openai_responses",
         default_model="gpt-5",
         connect=_connect_responses,
+        lists_models=True,
         # The log is the only copy of the conversation: the provider keeps nothing, and sends reasoning encrypted.
         fixed_fields={"store": False, "include": ["reasoning.encrypted_content"]},
     ),

@@ -237,7 +237,7 @@ def _make_agent(
     conversation = Conversation(
         model=provider.model,
         system=system,
-        tools=[*define_tools(tools, provider.wire), *(context.recall_tools(provider.wire) if tools else ())],
+        tools=define_tools(tools, context.recall_tools(provider.wire), provider.wire) if tools else (),
         max_tokens=min(setup.max_reply, setup.window // 4),
         wire=provider.wire,
     )

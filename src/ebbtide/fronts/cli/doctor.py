@@ -208,13 +208,21 @@ def check_keys() -> Checks:
     except BadConfig as error:
         yield Check("keys", "fail", str(error), "unset EBB_CONFIG, or set it to a file")
         return
-    keys = {"ANTHROPIC_API_KEY": access.anthropic_key, "OPENAI_API_KEY": access.openai_key}
+    keys = {
+        "ANTHROPIC_API_KEY": access.anthropic_key,
+        "OPENAI_API_KEY": access.openai_key,
+        "GEMINI_API_KEY": access.gemini_key,
+    }
     if any(keys.values()):
         yield Check("keys", "ok", f"set: {', '.join(name for name, value in keys.items() if value)}")
     else:
-        problem = "neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set; only 'ebb chat' needs one"
+        problem = f"none of {', '.join(keys)} is set; only 'ebb chat' needs one"
         yield Check("keys", "warn", problem, "set one, or try 'ebb chat --local'")
-    addresses = {"ANTHROPIC_BASE_URL": access.anthropic_url, "OPENAI_BASE_URL": access.openai_url}
+    addresses = {
+        "ANTHROPIC_BASE_URL": access.anthropic_url,
+        "OPENAI_BASE_URL": access.openai_url,
+        "GOOGLE_GEMINI_BASE_URL": access.gemini_url,
+    }
     if any(addresses.values()):
         names = ", ".join(name for name, value in addresses.items() if value)
         yield Check("addresses", "ok", f"requests are sent to the address in {names}")
