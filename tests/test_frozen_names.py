@@ -22,11 +22,13 @@ import pytest
 import ebbtide
 from ebbtide.__main__ import main
 from ebbtide.passes import PASSES
+from ebbtide.store import open_store
 
 FROZEN = json.loads(Path(__file__).with_name("frozen_names.json").read_text("utf-8"))
 PACKAGE = Path(ebbtide.__file__).parent
 COMMANDS_WITH_JSON = {
     "context": ["context", "--example"],
+    "delete": ["delete", "deletable", "--yes"],
     "diff": ["diff", "--example"],
     "doctor": ["doctor"],
     "explain": ["explain", "--example"],
@@ -278,6 +280,8 @@ def test_json_output_keeps_its_fields(capsys, monkeypatch, session, tmp_path, na
     (tmp_path / "empty.toml").touch()
     if name == "redo":
         ebb(capsys, "undo", "frozen")
+    if name == "delete":
+        open_store(session[0]).open("deletable", now=1.0).commit([{"n": 1}], at=1.0)
     code, text = ebb(capsys, *COMMANDS_WITH_JSON[name], "--json")
 
     assert code in (0, 1)

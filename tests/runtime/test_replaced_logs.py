@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.store import DirectoryStore, LogReplaced, gc
+from ebbtide.store import DirectoryStore, LogReplaced
 from ebbtide.store.directory.verify import verify_log
 from runtime.sessions import Clock, body, context, loop
 from store.faulty_fs import Quick
@@ -114,7 +114,7 @@ def test_gc_beside_an_open_session_that_was_idle_for_weeks_removes_nothing_of_it
     walk(ctx, 1, 41)
     edits = ctx.edits()
 
-    swept = gc(DirectoryStore(tmp_path), older_than=86_400.0, max_bytes=0, now=now)
+    swept = DirectoryStore(tmp_path).gc(older_than=86_400.0, max_bytes=0, now=now)
     walk(ctx, 41, 79)
 
     assert (swept.sessions, swept.blobs, len(swept.in_use)) == ((), (), 1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.store import DirectoryStore, Position, gc, message_record
+from ebbtide.store import DirectoryStore, Position, message_record
 from ebbtide.store.log_lines import encode_commit, scan, scan_for_resume
 from store.faulty_fs import Quick
 
@@ -187,5 +187,5 @@ def test_a_checkpoint_that_cannot_be_written_is_no_error(tmp_path, log):
 
 def test_a_checkpoint_is_removed_with_its_session(tmp_path, log):
     day = 86_400.0
-    gc(DirectoryStore(tmp_path, fs=Quick()), older_than=day, now=10 * day + memo(tmp_path).stat().st_mtime)
+    DirectoryStore(tmp_path, fs=Quick()).gc(older_than=day, now=10 * day + memo(tmp_path).stat().st_mtime)
     assert not list(Path(tmp_path).rglob("s.*"))

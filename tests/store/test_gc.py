@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.store import DirectoryStore, MemoryStore, gc
+from ebbtide.store import DirectoryStore
 from ebbtide.store.directory.verify import verify_log
 from store.faulty_fs import Quick
 
@@ -49,7 +49,7 @@ def test_sessions_older_than_the_limit_are_removed_with_all_their_files(store):
     session(store, "old", days=40)
     session(store, "new", days=2)
 
-    sweep = gc(store, older_than=30 * DAY, now=NOW)
+    sweep = store.gc(older_than=30 * DAY, now=NOW)
 
     assert names(store) == ["new"]
     assert files(store) == {"new.jsonl", "new.lock", "new.txt", "sessions-index.json"}
@@ -62,10 +62,10 @@ def test_a_dry_run_says_the_same_and_does_nothing(store):
     session(store, "old", days=40)
     before = files(store)
 
-    dry = gc(store, older_than=30 * DAY, now=NOW, dry_run=True)
+    dry = store.gc(older_than=30 * DAY, now=NOW, dry_run=True)
 
     assert files(store) == before
-    assert dry == gc(store, older_than=30 * DAY, now=NOW)
+    assert dry == store.gc(older_than=30 * DAY, now=NOW)
     assert dry.sessions
 
 
@@ -73,30 +73,30 @@ def test_over_the_size_limit_the_oldest_sessions_are_removed_first(store):
     for days in (3, 9, 6):
         session(store, f"d{days}", days=days, blob="x" * 10_000)
 
-    sweep = gc(store, max_bytes=25_000, now=NOW)
+    sweep = store.gc(max_bytes=25_000, now=NOW)
 
     assert names(store) == ["d3", "d6"]
     assert sweep.left <= 25_000
-    assert gc(store, max_bytes=25_000, now=NOW).sessions == ()
+    assert store.gc(max_bytes=25_000, now=NOW).sessions == ()
 
 
 def test_nothing_younger_than_a_day_is_removed(store):
     session(store, "young", days=0.5)
 
-    assert gc(store, older_than=0, max_bytes=0, now=NOW).freed == 0
+    assert store.gc(older_than=0, max_bytes=0, now=NOW).freed == 0
     assert names(store) == ["young"]
 
 
 def test_a_clock_that_ran_backwards_makes_nothing_old(store):
     session(store, "s", days=2)
 
-    assert gc(store, older_than=0, max_bytes=0, now=0.0).freed == 0
+    assert store.gc(older_than=0, max_bytes=0, now=0.0).freed == 0
 
 
 def test_a_session_at_work_is_left_alone(store):
     log = session(store, "old", days=40)
     with log.lock():
-        assert gc(store, older_than=30 * DAY, now=NOW).sessions == ()
+        assert store.gc(older_than=30 * DAY, now=NOW).sessions == ()
 
     assert names(store) == ["old"]
 
@@ -107,15 +107,15 @@ def test_a_blob_that_a_fork_names_is_kept_after_its_session_is_removed(store):
     age(store, "fork", 2)
 
     for _ in range(2):
-        gc(store, older_than=30 * DAY, now=NOW)
+        store.gc(older_than=30 * DAY, now=NOW)
 
         assert names(store) == ["fork"]
         stub = store.peek("fork", project="/p").read().records[0]["stub"][0]
         assert stub == source.blob_path("old.txt")
         assert Path(stub).read_text() == "x" * 1000
     age(store, "fork", 40)
-    gc(store, older_than=30 * DAY, now=NOW)
-    gc(store, older_than=30 * DAY, now=NOW)
+    store.gc(older_than=30 * DAY, now=NOW)
+    store.gc(older_than=30 * DAY, now=NOW)
     assert files(store) == {"sessions-index.json", "open-sessions"}
 
 
@@ -123,10 +123,10 @@ def test_a_blob_that_no_log_names_is_removed_after_a_day(store):
     log = session(store, "s", days=2)
     log.save_blob("lost.txt", "never recorded")
     (Path(log.blob_path("lost.txt")).parent / ".new-1234").write_text("half")
-    assert gc(store, now=NOW).freed == 0
+    assert store.gc(now=NOW).freed == 0
     age(store, "s", 2)
 
-    gc(store, now=NOW)
+    store.gc(now=NOW)
 
     assert files(store) == {"s.jsonl", "s.lock", "s.txt", "sessions-index.json"}
 
@@ -154,7 +154,7 @@ def test_another_programs_sessions_are_never_collected(store, tmp_path):
         age(store, name, 400)
     (folder / "gone.jsonl").unlink()
 
-    gc(store, older_than=DAY, max_bytes=0, now=NOW)
+    store.gc(older_than=DAY, max_bytes=0, now=NOW)
 
     assert files(store) == {"theirs.jsonl", "r.txt", "r2.txt", "sessions-index.json"}
 
@@ -170,7 +170,7 @@ def test_a_linked_folder_is_not_swept(store, tmp_path):
     (folder / "linked.lock").touch()
     (tmp_path / "projects" / "elsewhere").symlink_to(outside)
 
-    gc(store, older_than=DAY, now=NOW)
+    store.gc(older_than=DAY, now=NOW)
 
     assert (outside / "tool-results" / "precious.txt").exists()
 
@@ -180,16 +180,12 @@ def test_torn_tails_are_removed_only_with_their_session(store, tmp_path):
     torn = tmp_path / "projects" / "-p" / "s.torn-1"
     torn.write_text("half")
     os.utime(torn, (1, 1))
-    gc(store, now=NOW)
+    store.gc(now=NOW)
     assert torn.exists()
 
-    gc(store, older_than=DAY, now=NOW)
+    store.gc(older_than=DAY, now=NOW)
 
     assert not torn.exists()
-
-
-def test_a_store_in_memory_has_nothing_to_collect():
-    assert gc(MemoryStore(), older_than=0, now=NOW).freed == 0
 
 
 def test_the_search_index_is_deleted_when_sessions_are_removed(tmp_path):
@@ -199,9 +195,9 @@ def test_the_search_index_is_deleted_when_sessions_are_removed(tmp_path):
     index = tmp_path / "index.sqlite"
     index.write_bytes(b"")
 
-    assert gc(store, older_than=1e12, now=1e9).sessions == ()
+    assert store.gc(older_than=1e12, now=1e9).sessions == ()
     assert index.exists()
-    assert gc(store, older_than=1.0, now=4e9).sessions
+    assert store.gc(older_than=1.0, now=4e9).sessions
     assert not index.exists()
 
 
@@ -238,15 +234,15 @@ class TestOpenSessions:
         session(store, "older", days=50)
         with opened_elsewhere(tmp_path):
             age(store, "old", 40)
-            dry = gc(store, older_than=30 * DAY, now=NOW, dry_run=True)
-            sweep = gc(store, older_than=30 * DAY, max_bytes=0, now=NOW)
+            dry = store.gc(older_than=30 * DAY, now=NOW, dry_run=True)
+            sweep = store.gc(older_than=30 * DAY, max_bytes=0, now=NOW)
 
             assert names(store) == ["old"]
             assert "old.txt" in files(store)
             assert [Path(path).name for path in sweep.in_use] == ["old.jsonl"]
             assert dry.sessions == sweep.sessions
             assert dry.in_use == sweep.in_use
-        gc(store, older_than=30 * DAY, now=NOW)
+        store.gc(older_than=30 * DAY, now=NOW)
         assert names(store) == []
 
     def test_a_session_of_this_process_is_kept_until_its_log_is_released(self, store):
@@ -258,11 +254,11 @@ class TestOpenSessions:
         del log
         for _ in range(2):
             age(store, "old", 40)
-            assert gc(store, older_than=30 * DAY, now=NOW).sessions == ()
+            assert store.gc(older_than=30 * DAY, now=NOW).sessions == ()
             kept.pop()
             garbage.collect()
 
-        assert gc(store, older_than=30 * DAY, now=NOW).sessions
+        assert store.gc(older_than=30 * DAY, now=NOW).sessions
 
     def test_many_logs_of_one_store_share_one_descriptor(self, tmp_path):
         before = len(os.listdir("/proc/self/fd"))

@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ebbtide.store import DirectoryStore, MemoryStore, message_record, messages_on_branch
+from ebbtide.core.errors import StoreError
+from ebbtide.store import DirectoryStore, LogReplaced, MemoryStore, message_record, messages_on_branch
 from ebbtide.store.directory.file_names import session_stem
 from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.log_lines import Position, encode_commit
@@ -93,6 +94,29 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.fork(source, new, upto=upto, now=2.0)
         self.model[new] = self.model[source][:upto]
         self.blobs[new] = dict(self.blobs[source])
+
+    @rule(name=st.sampled_from(NAMES))
+    def delete(self, name):
+        """Also while both writers have the session open: they go on with an empty one."""
+        if not self.log(name).read().position.offset:
+            with pytest.raises(StoreError):
+                self.store.delete_session(name, force=True)
+            return
+        forget = [
+            writer for writer in (0, 1) if (name, writer) in self.seen and self.seen[name, writer][0] != Position()
+        ]
+        self.store.delete_session(name, force=True)
+        for writer in forget:
+            with pytest.raises(LogReplaced):
+                self.log(name, writer).read_since(self.seen.pop((name, writer))[0])
+        kept = {blob.name for blob in self.store.peek(name).list_blobs()}
+        assert not kept or self.place, "a file that another log names stays"
+        self.model[name], self.blobs[name] = [], {blob: self.blobs[name][blob] for blob in kept}
+
+    @rule()
+    def collect(self):
+        """Nothing is old enough to be removed."""
+        assert self.store.gc(older_than=0.0, max_bytes=0, now=2.0).freed == 0
 
     @precondition(lambda self: self.place)
     @rule(name=st.sampled_from(NAMES), batch=batches, share=st.floats(0, 1))

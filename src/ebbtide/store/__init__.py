@@ -10,13 +10,11 @@ import stat
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.records import Record, derive_uuid, message_record, messages_on_branch, summary_record
-from ebbtide.store.directory.gc import gc
 from ebbtide.store.directory.safe_fs import FileSystem
 from ebbtide.store.directory.store import DirectoryStore
-from ebbtide.store.directory.verify import VerifyResult
 from ebbtide.store.log_lines import LogSink, Position, ReadResult
 from ebbtide.store.memory import MemoryStore, PrivateLog
-from ebbtide.store.protocol import LOCK_TIMEOUT, Log, LogReader, LogReplaced, SessionInfo, Store
+from ebbtide.store.protocol import LOCK_TIMEOUT, Log, LogReader, LogReplaced, SessionInfo, Store, VerifyResult
 
 __all__ = [
     "LOCK_TIMEOUT",
@@ -35,7 +33,6 @@ __all__ = [
     "Store",
     "VerifyResult",
     "derive_uuid",
-    "gc",
     "message_record",
     "messages_on_branch",
     "open_store",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ebbtide.core.errors import StoreError
 from ebbtide.core.records import Record
 from ebbtide.store.log_lines import (
+    TAIL,
     LogSink,
     Position,
     ReadResult,
@@ -19,10 +21,21 @@ from ebbtide.store.log_lines import (
     encode_blob,
     encode_commit,
     header_record,
+    last_commit_sum,
     scan,
 )
-from ebbtide.store.protocol import LOCK_TIMEOUT, BlobInfo, LockLost, SessionInfo
-from ebbtide.store.sessions import describe_session, fork_log
+from ebbtide.store.protocol import (
+    GRACE,
+    LOCK_TIMEOUT,
+    BlobInfo,
+    GcResult,
+    LockLost,
+    LogReplaced,
+    SessionInfo,
+    VerifyResult,
+)
+from ebbtide.store.sessions import check_log, describe_session, fork_log
+from ebbtide.store.tenants import tenant_project
 
 
 @dataclass(slots=True)
@@ -37,6 +50,17 @@ class _SessionData:
     """Of the last lock."""
     depth: int = 0
     """How often its holder has taken the lock."""
+    users: weakref.WeakSet[MemoryLog] = field(default_factory=weakref.WeakSet)
+    """Logs that took the lock, and so will come back."""
+
+    @property
+    def bytes(self) -> int:
+        return len(self.lines) + sum(len(data) for data, _ in self.blobs.values())
+
+    def clear(self) -> None:
+        """Forget everything but the number of the last lock. Logs on it go on with an empty session."""
+        self.lines, self.end, self.blobs = bytearray(), Position(), {}
+
     mutex: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -54,7 +78,12 @@ class MemoryLog:
 
     def read_since(self, position: Position) -> ReadResult:
         with self._data.mutex:
-            return scan([bytes(self._data.lines[position.offset :])], position)
+            lines = self._data.lines
+            tail = bytes(lines[max(0, position.offset - TAIL) : position.offset])
+            if position.offset and last_commit_sum(tail) != position.sum:
+                self._unrecorded_sums = {}
+                raise LogReplaced(f"session {self.session!r} was deleted")
+            return scan([bytes(lines[position.offset :])], position)
 
     def resume(self, sink: LogSink, snapshot_format: str = "") -> ReadResult:
         del snapshot_format
@@ -86,6 +115,7 @@ class MemoryLog:
             return
         try:
             data.fence, data.depth = data.fence + (not data.depth), data.depth + 1
+            data.users.add(self)
             yield data.fence
         finally:
             data.depth -= 1
@@ -115,6 +145,12 @@ class MemoryLog:
     def list_blobs(self) -> list[BlobInfo]:
         blobs = sorted(self._data.blobs.items())
         return [BlobInfo(name=name, bytes=len(data), modified=at) for name, (data, at) in blobs]
+
+    def verify(self) -> VerifyResult:
+        reading = self.read()
+        if not reading.position.offset:
+            raise StoreError(f"session {self.session!r} is not stored")
+        return check_log(reading, lambda name: encode_blob(self.read_blob(name)))
 
 
 class PrivateLog(MemoryLog):
@@ -171,6 +207,59 @@ class MemoryStore:
             describe_session(self.peek(session, project=project).read(), session=session, path="", changed=data.changed)
             for (project, session), data in used
         ]
+
+    def gc(
+        self, *, older_than: float | None = None, max_bytes: int | None = None, now: float, dry_run: bool = False
+    ) -> GcResult:
+        used = {key: data for key, data in self._data.items() if data.end.offset and now - data.changed > GRACE}
+        old = {key for key, data in used.items() if older_than is not None and now - data.changed > older_than}
+        remaining = sum(data.bytes for data in self._data.values()) - sum(self._data[key].bytes for key in old)
+        for key in sorted(used.keys() - old, key=lambda key: used[key].changed):
+            if max_bytes is not None and remaining > max_bytes:
+                old.add(key)
+                remaining -= used[key].bytes
+        open_keys = {key for key in old if self._data[key].users}
+        result = self._remove(old - open_keys, lost_before=now - GRACE, dry_run=dry_run)
+        return replace(result, in_use=tuple(session for _, session in sorted(open_keys)))
+
+    def delete_session(self, session: str, *, project: str = "", force: bool = False) -> GcResult:
+        data = self._data.get((project, session))
+        if data is None or not data.end.offset:
+            raise StoreError(f"there is no session {session!r} of ours to delete")
+        return self._delete({(project, session)}, force=force)
+
+    def delete_tenant(self, tenant: str, *, force: bool = False) -> GcResult:
+        project = tenant_project(tenant)
+        keys = {key for key, data in self._data.items() if key[0] == project and data.end.offset}
+        return self._delete(keys, force=force)
+
+    def _delete(self, keys: Set[tuple[str, str]], *, force: bool) -> GcResult:
+        for key in keys:
+            if self._data[key].users and not force:
+                raise StoreError(f"{key[1]} is open in this program: close that, or delete it by force")
+        return self._remove(keys)
+
+    def _remove(self, keys: Set[tuple[str, str]], *, lost_before: float = 0.0, dry_run: bool = False) -> GcResult:
+        """Clear these sessions. Of the others, remove blobs that old and that their log does not name."""
+        before = sum(data.bytes for data in self._data.values())
+        doomed = {key: list(self._data[key].blobs) for key in sorted(keys)}
+        for key, data in self._data.items():
+            old = [name for name, (_, at) in data.blobs.items() if at < lost_before and name.encode() not in data.lines]
+            doomed |= {key: old} if key not in keys and old else {}
+        freed = 0
+        for key, names in doomed.items():
+            data = self._data[key]
+            freed += data.bytes if key in keys else sum(len(data.blobs[name][0]) for name in names)
+            if key in keys and not dry_run:
+                data.clear()
+            for name in names if not dry_run else ():
+                data.blobs.pop(name, None)
+        return GcResult(
+            sessions=tuple(session for _, session in sorted(keys)),
+            blobs=tuple(name for names in doomed.values() for name in names),
+            freed=freed,
+            left=before - freed,
+        )
 
     def fork(self, session: str, new: str, *, project: str = "", upto: int | None = None, now: float) -> MemoryLog:
         source, target = self.peek(session, project=project), self.open(new, project=project, now=now)

@@ -19,10 +19,12 @@ from typing import Protocol
 
 from ebbtide.core.errors import StoreError
 from ebbtide.core.records import Record
-from ebbtide.store.log_lines import LogSink, Position, ReadResult
+from ebbtide.store.log_lines import Damage, LogSink, Position, ReadResult
 
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for the lock. A commit takes milliseconds; after ten seconds the holder hangs."""
+GRACE = 86_400.0
+"""Seconds, a day: no request takes that long between saving a blob and recording its name."""
 
 
 class LogReplaced(StoreError):
@@ -53,6 +55,42 @@ class SessionInfo:
     modified: str
     bytes: int
     """Of the log alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyResult:
+    path: str
+    """Of the log; empty for a session in memory."""
+    lines: int
+    unchecked_lines: int
+    """Lines of another program, which have no checksum."""
+    blobs: int
+    """Blobs whose checksum was recomputed."""
+    damage: tuple[Damage, ...]
+    problems: tuple[str, ...]
+    """Problems with ids, blobs or a missing end, which concern no single line."""
+    torn_files: tuple[str, ...]
+    """Unfinished writes that were moved away earlier. They are no damage: nothing in them was acknowledged."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.damage and not self.problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcResult:
+    """What was removed, or would be. Sessions in memory have no paths: there it lists ids and names."""
+
+    sessions: tuple[str, ...] = ()
+    """Paths of logs."""
+    blobs: tuple[str, ...] = ()
+    """Paths of stored results and of half-written files."""
+    freed: int = 0
+    """Bytes."""
+    left: int = 0
+    """Bytes that the store holds afterwards."""
+    in_use: tuple[str, ...] = ()
+    """Paths of logs that are old enough, but that a process has open."""
 
 
 class LogReader(Protocol):
@@ -87,6 +125,10 @@ class LogReader(Protocol):
         ...
 
     def list_blobs(self) -> list[BlobInfo]: ...
+
+    def verify(self) -> VerifyResult:
+        """Compare the log, the ids of messages and the blobs with their checksums. `StoreError` if there is no log."""
+        ...
 
 
 class Log(LogReader, Protocol):
@@ -135,4 +177,24 @@ class Store(Protocol):
 
     def fork(self, session: str, new: str, *, project: str = "", upto: int | None = None, now: float) -> Log:
         """Create a session that begins with the first `upto` records of another, and has its blobs."""
+        ...
+
+    def gc(
+        self, *, older_than: float | None = None, max_bytes: int | None = None, now: float, dry_run: bool = False
+    ) -> GcResult:
+        """Remove sessions whose last commit is `older_than` seconds ago, the oldest above `max_bytes`, and lost blobs.
+
+        Nothing younger than `GRACE` goes, and no session that a process has open. A blob stays while any log names it.
+        """
+        ...
+
+    def delete_session(self, session: str, *, project: str = "", force: bool = False) -> GcResult:
+        """Remove a session with its blobs, except those that another log names. Programs that have it open start over.
+
+        Raise `StoreError` if there is no such session, and without `force` if a process has it open.
+        """
+        ...
+
+    def delete_tenant(self, tenant: str, *, force: bool = False) -> GcResult:
+        """Remove all sessions of a tenant of the proxy (`tenant_project`), or raise `StoreError` and remove none."""
         ...

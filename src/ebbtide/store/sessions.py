@@ -1,14 +1,19 @@
-"""What all stores do with a session in the same way: describe it, and fork it."""
+"""What all stores do with a session in the same way: describe it, fork it, and check it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
 from ebbtide.core.errors import StoreError
-from ebbtide.core.records import Record, first_text, format_time
+from ebbtide.core.records import MESSAGE_TYPES, Record, derive_uuid, first_text, format_time, int_in, str_in
 from ebbtide.core.text.preview import pluralize
-from ebbtide.store.log_lines import STORE, ReadResult
-from ebbtide.store.protocol import Log, LogReader, SessionInfo
+from ebbtide.store.log_lines import STORE, ReadResult, blob_sum, check_blob_name
+from ebbtide.store.protocol import Log, LogReader, SessionInfo, VerifyResult
 
 NO_PROMPT = "No prompt"
+_DERIVED_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+"""Our ids are of version 5, made from content; other programs' are random."""
 _TITLE_LENGTH = 80  # characters: one line of a terminal
 _PROMPT_LENGTH = 500  # characters: enough to recognise a session, and a pasted file does not fill the index
 
@@ -53,6 +58,49 @@ def fork_log(source: LogReader, target: Log, *, upto: int | None, now: float) ->
         for blob in source.list_blobs():
             target.save_blob(blob.name, source.read_blob(blob.name))
         target.commit([origin, *records[:upto]], at=now)
+
+
+def check_log(log: ReadResult, read_blob: Callable[[str], bytes]) -> VerifyResult:
+    """Check what was read of a log, and its blobs. `read_blob` may raise OSError or `StoreError`."""
+    return VerifyResult(
+        path="",
+        lines=log.position.lines,
+        unchecked_lines=log.unchecked_lines,
+        blobs=len(log.blob_sums),
+        damage=log.damage,
+        problems=(
+            *_lost_ends(log.lost_ends),
+            *_id_problems(log.records),
+            *_blob_problems(log.blob_sums, read_blob),
+        ),
+        torn_files=(),
+    )
+
+
+def _lost_ends(records: Iterable[Record]) -> Iterator[str]:
+    for record in records:
+        lines, remaining = int_in(record, "lines"), int_in(record, "left_lines")
+        when = f"before {str_in(record, 'timestamp')} the end of the log was cut off"
+        yield f"{when}: of {lines:,} committed lines the first {remaining:,} were left"
+
+
+def _id_problems(records: list[Record]) -> Iterator[str]:
+    for record in records:
+        if record.get("type") not in MESSAGE_TYPES or not _DERIVED_UUID.fullmatch(str(record.get("uuid"))):
+            continue
+        if derive_uuid(record) != record["uuid"]:
+            yield f"message {record['uuid']} does not have the id that its content gives"
+
+
+def _blob_problems(sums: Mapping[str, str], read_blob: Callable[[str], bytes]) -> Iterator[str]:
+    for name, expected in sums.items():
+        try:
+            actual = blob_sum(read_blob(check_blob_name(name)))
+        except (OSError, StoreError) as error:
+            yield f"the stored result {name} cannot be read: {error}"
+            continue
+        if actual != expected:
+            yield f"the stored result {name} is not what was stored: its checksum differs"
 
 
 def _title(log: ReadResult, prompt: str) -> str:

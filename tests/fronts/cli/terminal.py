@@ -73,8 +73,8 @@ def run_program(*args, stdin=b"", env=None, **options):
     )
 
 
-def on_a_terminal(*args, env=None):
-    """What the real program writes to a terminal, stdout and stderr together."""
+def on_a_terminal(*args, env=None, answer=""):
+    """What the real program writes to a terminal, stdout and stderr together. `answer` is typed at a question."""
     leader, follower = pty.openpty()
     told = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})}
     process = subprocess.Popen([*PROGRAM, *map(str, args)], stdin=follower, stdout=follower, stderr=follower, env=told)
@@ -88,6 +88,9 @@ def on_a_terminal(*args, env=None):
         if not part:
             break
         seen += part
+        if answer and seen.endswith(b"[y/N] "):
+            os.write(leader, answer.encode())
+            answer = ""
     os.close(leader)
     return process.wait(), seen.decode("utf-8", "replace")
 

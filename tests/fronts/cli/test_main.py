@@ -14,7 +14,7 @@ from fronts.cli.terminal import PROGRAM, on_a_terminal, request, run_program, st
 
 COMMANDS = [
     *("fit", "context", "explain", "report", "why", "recall", "sessions", "show"),
-    *("diff", "undo", "redo", "verify", "gc", "export", "doctor", "completion"),
+    *("diff", "undo", "redo", "verify", "delete", "gc", "export", "doctor", "completion"),
 ]
 
 

@@ -10,7 +10,7 @@ from ebbtide import screen
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import format_bytes, make_visible
 from ebbtide.fronts.cli.parser import Commands, command, parse_bytes, parse_seconds, resolve_settings
-from ebbtide.store import gc, open_store
+from ebbtide.store import open_store
 
 
 def add(commands: Commands) -> None:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         ebb gc --older-than 12w --json
     """
     store = open_store(resolve_settings(args).store)
-    swept = gc(store, older_than=args.older_than, max_bytes=args.max_bytes, now=time.time(), dry_run=args.dry_run)
+    swept = store.gc(older_than=args.older_than, max_bytes=args.max_bytes, now=time.time(), dry_run=args.dry_run)
     if args.json:
         screen.print_json({**asdict(swept), "dry_run": args.dry_run})
         return 0

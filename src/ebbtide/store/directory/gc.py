@@ -1,4 +1,4 @@
-"""Removes old sessions as a whole, and results that no remaining log names.
+"""Removes sessions as a whole: old ones, or those that somebody wants gone. And results that no remaining log names.
 
 The stubs of a fork name files of the session it came from, so names are looked for in every log that mentions the
 session. `gc` removes only sessions that Ebbtide started, and nothing that is younger than a day or that a process has
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from ebbtide.core.errors import StoreError
 from ebbtide.store.directory.blobs import RESULTS, blobs_in
 from ebbtide.store.directory.checkpoint_file import SUFFIX
 from ebbtide.store.directory.file_names import INDEX_NAME
@@ -21,27 +22,8 @@ from ebbtide.store.directory.lock import SessionLock
 from ebbtide.store.directory.log import PROJECTS
 from ebbtide.store.directory.safe_fs import TEMPORARY, Folder, StoreRoot, as_store_error
 from ebbtide.store.directory.session_index import refresh_index
-from ebbtide.store.directory.store import DirectoryStore
 from ebbtide.store.log_lines import read_header
-from ebbtide.store.protocol import BlobInfo, Store
-
-GRACE = 86_400.0  # seconds, a day: no request takes that long between saving a blob and recording its name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GcResult:
-    """What `gc` removed, or would remove."""
-
-    sessions: tuple[str, ...] = ()
-    """Paths of logs."""
-    blobs: tuple[str, ...] = ()
-    """Paths of stored results and of half-written files."""
-    freed: int = 0
-    """Bytes."""
-    left: int = 0
-    """Bytes that the store holds afterwards."""
-    in_use: tuple[str, ...] = ()
-    """Paths of logs that are old enough, but that a process has open."""
+from ebbtide.store.protocol import GRACE, BlobInfo, GcResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,41 +55,83 @@ class _Session:
         return self.log.modified if self.log else 0.0
 
 
-def gc(
-    store: Store,
+def collect(
+    root: StoreRoot,
+    folders: Sequence[str],
     *,
-    older_than: float | None = None,
-    max_bytes: int | None = None,
+    older_than: float | None,
+    max_bytes: int | None,
     now: float,
-    dry_run: bool = False,
+    dry_run: bool,
 ) -> GcResult:
-    """Remove sessions whose last commit is `older_than` seconds ago, and the oldest ones above `max_bytes`."""
-    if not isinstance(store, DirectoryStore):
-        return GcResult()
-    root = store.root
+    """See `Store.gc`. `folders` are the names of all project folders."""
     with as_store_error(f"collect in {root.path}"):
-        sessions = [session for slug in store.project_slugs() for session in _survey(root, (PROJECTS, slug))]
+        sessions = _survey_all(root, folders)
         candidates = _choose(sessions, older_than, max_bytes, now)
         leases = Leases(root)
         in_use = [session for session in candidates if leases.is_open(session.parts)]
         doomed = [session for session in candidates if session not in in_use]
         named = _referenced_blobs(root, sessions, doomed, now)
         parts = [_sweep(root, session, session in doomed, named, now, dry_run) for session in sessions]
-        freed = sum(part.freed for part in parts)
-        result = GcResult(
-            sessions=tuple(path for part in parts for path in part.sessions),
-            blobs=tuple(path for part in parts for path in part.blobs),
-            freed=freed,
-            left=sum(session.bytes for session in sessions) - freed,
-            in_use=tuple(os.path.join(root.path, *session.folder, f"{session.stem}.jsonl") for session in in_use),
-        )
-        for folder in {session.folder for session in sessions} if not dry_run else ():
-            refresh_index(root, folder)
-        if result.sessions and not dry_run:
-            # The search index quotes removed sessions. It is derived, and is built again by the next search.
-            with suppress(FileNotFoundError), root.folder() as top:
-                top.unlink(INDEX_NAME)
+        return _finish(root, sessions, parts, in_use, dry_run=dry_run)
+
+
+def delete(root: StoreRoot, folders: Sequence[str], doomed: Container[tuple[str, ...]], *, force: bool) -> GcResult:
+    """Remove the sessions in these places, each given as its folder's parts and its stem."""
+    with as_store_error(f"remove sessions from {root.path}"):
+        sessions = _survey_all(root, folders)
+        chosen = [session for session in sessions if session.parts in doomed and session.log and session.is_ours]
+        leases = Leases(root)
+        in_use = [session for session in chosen if leases.is_open(session.parts)]
+        if in_use and not force:
+            raise StoreError(f"{_path(root, in_use[0])} is open in a program: close that, or delete it by force")
+        named = _referenced_blobs(root, sessions, chosen, now=0.0)
+        parts = [_delete(root, session, named) for session in chosen]
+        return _finish(root, sessions, parts, [], dry_run=False)
+
+
+def _delete(root: StoreRoot, session: _Session, named: set[tuple[str, ...]]) -> GcResult:
+    blobs = [blob for blob in session.blobs if (*session.parts, blob.name) not in named]
+    blobs += session.temporary
+    logs = _log_files(session)
+    lock = SessionLock(root, session.folder, session.stem)
+    with lock.hold(f"delete {_path(root, session)}"):
+        _remove_files(root, session, logs, blobs)
+    return _removed(root, session, logs, blobs)
+
+
+def _finish(
+    root: StoreRoot,
+    sessions: Sequence[_Session],
+    parts: Sequence[GcResult],
+    in_use: Sequence[_Session],
+    *,
+    dry_run: bool,
+) -> GcResult:
+    """Sum up what was removed, and update what is derived from the logs."""
+    freed = sum(part.freed for part in parts)
+    result = GcResult(
+        sessions=tuple(path for part in parts for path in part.sessions),
+        blobs=tuple(path for part in parts for path in part.blobs),
+        freed=freed,
+        left=sum(session.bytes for session in sessions) - freed,
+        in_use=tuple(_path(root, session) for session in in_use),
+    )
+    for folder in {session.folder for session in sessions} if not dry_run else ():
+        refresh_index(root, folder)
+    if result.sessions and not dry_run:
+        # The search index quotes removed sessions. It is derived, and is built again by the next search.
+        with suppress(FileNotFoundError), root.folder() as top:
+            top.unlink(INDEX_NAME)
     return result
+
+
+def _path(root: StoreRoot, session: _Session) -> str:
+    return os.path.join(root.path, *session.folder, f"{session.stem}.jsonl")
+
+
+def _survey_all(root: StoreRoot, folders: Sequence[str]) -> list[_Session]:
+    return [session for name in folders for session in _survey(root, (PROJECTS, name))]
 
 
 def _survey(root: StoreRoot, parts: tuple[str, ...]) -> list[_Session]:
@@ -184,11 +208,19 @@ def _sweep(
     blobs = [b for b in session.blobs if is_doomed or now - b.modified > GRACE]
     blobs = [b for b in blobs if (*session.parts, b.name) not in named]
     blobs += [file for file in session.temporary if now - file.modified > GRACE]
-    logs = [session.log, *session.side_files] if is_doomed and session.log else []
+    logs = _log_files(session) if is_doomed else []
     if not blobs and not logs:
         return GcResult()
     if not dry_run and not _remove(root, session, logs, blobs):
         return GcResult()
+    return _removed(root, session, logs, blobs)
+
+
+def _log_files(session: _Session) -> list[BlobInfo]:
+    return [session.log, *session.side_files] if session.log else []
+
+
+def _removed(root: StoreRoot, session: _Session, logs: Sequence[BlobInfo], blobs: Sequence[BlobInfo]) -> GcResult:
     folder = os.path.join(root.path, *session.folder)
     return GcResult(
         sessions=(os.path.join(folder, logs[0].name),) if logs else (),
@@ -198,7 +230,7 @@ def _sweep(
 
 
 def _remove(root: StoreRoot, session: _Session, logs: Sequence[BlobInfo], blobs: Sequence[BlobInfo]) -> bool:
-    """Remove the log first: results without a log are found by the next `gc`; a log without its results is damage."""
+    """Remove files of a session that nobody uses; False if somebody does."""
     lock = SessionLock(root, session.folder, session.stem)
     if not lock.acquire(0):
         return False
@@ -206,17 +238,23 @@ def _remove(root: StoreRoot, session: _Session, logs: Sequence[BlobInfo], blobs:
         with root.folder(*session.folder) as folder:
             if logs and folder.stat(logs[0].name).st_mtime != session.modified:
                 return False  # it was used meanwhile
-            if logs and Leases(root).is_open(session.parts):
-                return False
-            for file in logs:
-                folder.unlink(file.name)
-            root.fs.sync_folder(folder.fd)
-            _remove_blobs(root, session, blobs)
-            if logs or not session.log:
-                _remove_lock(folder, session.stem)
+        if logs and Leases(root).is_open(session.parts):
+            return False
+        _remove_files(root, session, logs, blobs)
     finally:
         lock.release()
     return True
+
+
+def _remove_files(root: StoreRoot, session: _Session, logs: Sequence[BlobInfo], blobs: Sequence[BlobInfo]) -> None:
+    """Remove the log first: results without a log are found by the next `gc`; a log without its results is damage."""
+    with root.folder(*session.folder) as folder:
+        for file in logs:
+            folder.unlink(file.name)
+        root.fs.sync_folder(folder.fd)
+        _remove_blobs(root, session, blobs)
+        if logs or not session.log:
+            _remove_lock(folder, session.stem)
 
 
 def _remove_blobs(root: StoreRoot, session: _Session, blobs: Sequence[BlobInfo]) -> None:

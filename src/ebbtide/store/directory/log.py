@@ -20,6 +20,7 @@ from ebbtide.store.directory.lease import Leases
 from ebbtide.store.directory.lock import SessionLock
 from ebbtide.store.directory.safe_fs import APPEND, Folder, StoreRoot, as_store_error
 from ebbtide.store.directory.session_index import add_session
+from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.log_lines import (
     TAIL,
     LogSink,
@@ -38,7 +39,7 @@ from ebbtide.store.log_lines import (
     scan,
     scan_for_resume,
 )
-from ebbtide.store.protocol import LOCK_TIMEOUT, BlobInfo, LogReplaced
+from ebbtide.store.protocol import LOCK_TIMEOUT, BlobInfo, LogReplaced, VerifyResult
 
 PROJECTS = "projects"
 _HEADER_LIMIT = 1 << 16  # bytes: a header holds an id and a path
@@ -173,6 +174,9 @@ class DirectoryLog:
     def list_blobs(self) -> list[BlobInfo]:
         with as_store_error(f"list the results of {self.session!r}"):
             return self._blobs.list()
+
+    def verify(self) -> VerifyResult:
+        return verify_log(self._file.path, fs=self._root.fs)
 
     def check_project(self) -> None:
         """Raise `StoreError` if the file belongs to another project whose path gives the same folder name."""

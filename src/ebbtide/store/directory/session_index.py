@@ -63,6 +63,13 @@ def refresh_index(root: StoreRoot, parts: tuple[str, ...]) -> list[SessionInfo]:
     return sessions
 
 
+def remove_empty_index(root: StoreRoot, parts: tuple[str, ...]) -> None:
+    """Remove the index of a folder that holds nothing else."""
+    with root.folder(*parts) as folder:
+        if folder.names() == [NAME]:
+            folder.unlink(NAME)
+
+
 def _read_entry(folder: Folder, path: str, file: os.stat_result, old: Record | None) -> Record:
     name = os.path.basename(path)
     log = scan(folder.read_chunks(name), Position())
