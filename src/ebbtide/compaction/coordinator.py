@@ -157,7 +157,7 @@ class CompactionCoordinator:
             self.emit("fold_asks", way=question.answer_mode, first=question.first, last=question.last)
             answer = (yield effect) if effect else RawAnswer(failure="the request cannot be asked about")
             if not isinstance(answer, RawAnswer):
-                answer = RawAnswer(failure="nobody answers")
+                answer = RawAnswer(failure="no answer")
             sent_question = effect or AskModel(question, {}, mark_history(request.items))
             records.append(check_answer(sent_question, answer, view, request.wire, count, now))
             if failure := records[-1].get("failed"):

@@ -3,8 +3,8 @@
 EbbtideError
 ├── BadRequest     theirs: the body is not what it claims to be; `path` says where
 ├── BadConfig      theirs: a setting that does not exist, or a value it cannot take
-├── WontFit        nobody's: valid, and still too large; says what the tokens are made of
-│   ├── Blocked    nobody's: over the blocking level; compact or start anew
+├── WontFit        no one's: valid, and still too large; says what the tokens are made of
+│   ├── Blocked    no one's: over the blocking level; compact or start a new session
 │   └── Busy       another process's: it holds the session's log; try again
 ├── StoreError     the disk's
 └── BadEdit        ours: a pass proposed what the pairing rule forbids

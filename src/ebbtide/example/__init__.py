@@ -1,4 +1,4 @@
-"""A session to try things on: an agent mends a tide gauge's report. `scripts/record_example.py` recorded it."""
+"""A session to try things on: an agent repairs a tide gauge's report. `scripts/record_example.py` recorded it."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Provider:
     def _keep(self, prefix: Prefix, breakpoints: Sequence[tuple[int, float]], hit: int, now: float) -> None:
         """Keep the prefixes at breakpoints, and the one that was read.
 
-        Nobody documents that a longer lifetime upgrades tokens that are cached for a shorter one, so none does here.
+        No provider documents that a longer lifetime upgrades tokens cached for a shorter one, so none does here.
         """
         source = self._entries[prefix.hashes[hit]] if hit >= 0 else None
         for place, ttl in breakpoints:

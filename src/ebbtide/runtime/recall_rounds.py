@@ -1,9 +1,9 @@
 """Answers the model's calls of the recall tools, and shows the client the model's answers as one.
 
 What comes before such a call is shown unchanged. From the call on the answer is held back: it is read to its end, the
-calls are answered and recorded, and the model is asked to go on. If the client has calls of its own in the same answer
-it gets them first, and the recall results are added to its next request. Sends nothing itself: the proxy and the SDK
-wrapper do.
+calls are answered and recorded, and the model is asked to go on. If the answer also has calls of the client's tools,
+the client gets them first, and the recall results are added to its next request. Sends nothing itself: the proxy and
+the SDK wrapper do.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RecallCalls:
     visible: list[object]
     """What the client has of the answers so far, as messages of its next request."""
     client_goes_first: bool
-    """Whether the client has calls of its own to answer first."""
+    """Whether there are calls of the client's tools, which it answers first."""
     refusal: str = ""
     """The answer to every call, if they are not to be answered."""
 

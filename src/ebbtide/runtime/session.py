@@ -195,7 +195,7 @@ class Session:
         """Take the lock, apply what other processes appended, and let the reader follow."""
         update = yield from self.log.load(lock_wait)
         if update.was_replaced:
-            self.events.emit("store", reason="the log was removed or exchanged: the session begins anew")
+            self.events.emit("store", reason="the log was removed or exchanged: the session starts over")
         if update.has_new_edits:
             if wire is not None:
                 self.echoes.learn(wire, self.log.state.edits)

@@ -318,7 +318,7 @@ class SummaryQuestions:
     def best_summary(self) -> Answer:
         """A person's summary, the whole answer, the answers to the parts, or else the earlier summary."""
         prior = self._covered.prior_summary
-        unasked = Answer(key="", first="", last="", text=prior, failed="nobody was asked")
+        unasked = Answer(key="", first="", last="", text=prior, failed="not asked")
         if self._compaction.summary:
             return replace(unasked, text=self._compaction.summary, failed="")
         if not self._compaction.asks and not self._answers:

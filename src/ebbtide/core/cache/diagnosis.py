@@ -155,7 +155,7 @@ def _placed(before: SentRequest, call: SentRequest) -> tuple[Cause, str]:
 
 _ADVICE: dict[Cause, str] = {
     "expired": "calls come further apart than the cache lives; ask for a longer TTL, or edit freely",
-    "model": "each model has a cache of its own",
+    "model": "each model has its own cache",
     "tools": "tools come first in the prefix: send the same ones, in the same order, from the first request",
     "system": "look for a field that differs each time, such as a timestamp, and move it into the newest message",
     "message": "history must be sent as it was; only append",

@@ -1,7 +1,7 @@
 """Writes the chat's own records to the session log, and restores a conversation from the log.
 
 Besides the engine's records the log has records of kind `chat`: how the session started, each tool result as soon as
-it is known, and each lasting permission. A tool call without a recorded result was cut off, and the model is told so.
+it is known, and each lasting permission. A tool call without a recorded result was cut off; a note says so.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ebbtide.fronts.chat.permission import PermissionAnswer, PermissionQuestion
 from ebbtide.fronts.chat.session import Chat
 from ebbtide.fronts.chat.tools.bash import stop_all
 
-_NO_USER = "nobody is there to ask. Allow it with --allow TOOL or --yes"
+_NO_USER = "there is no user to ask. Allow it with --allow TOOL or --yes"
 
 
 def deny_permission(question: PermissionQuestion) -> PermissionAnswer:

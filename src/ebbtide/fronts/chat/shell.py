@@ -35,7 +35,7 @@ _NO_NAME = re.compile(
     rb"|[A-Za-z_][A-Za-z0-9_]*\+?=.*",
     re.DOTALL,
 )
-"""In the place of a command's name: keywords of bash, and assignments."""
+"""What can come before a command's name: keywords of bash, and assignments."""
 _BASH = Language(tree_sitter_bash.language())
 _OPERATORS = frozenset((";", "&&", "||", "|"))
 _FRAMES = frozenset(("program", "list", "pipeline", "redirected_statement", "command"))
@@ -56,7 +56,7 @@ class _NotPlain(Exception):
 
 
 def plain_commands(line: str) -> tuple[Command, ...]:
-    """Return the words of each command of a line, without quotes; nothing if the line holds anything else."""
+    """Split each command of a line into words, without quotes; nothing if the line holds anything else."""
     if len(line) > _MAX_LENGTH or not all(letter in "\t\n" or letter.isprintable() for letter in line):
         return ()
     text = line.encode()

@@ -27,7 +27,7 @@ _LIST_IDS = "sessions"
 """What the scripts pass instead of a shell, to get the session ids."""
 _IDS = f"ebb completion {_LIST_IDS} 2>/dev/null"
 _KINDS = {"files": {"FILE", "PATH"}, "folders": {"DIR"}, "sessions": {"SESSION", "ID"}}
-"""What completes an argument, by the words of its metavar."""
+"""What completes an argument, by its metavar."""
 
 
 def add(commands: Commands) -> None:

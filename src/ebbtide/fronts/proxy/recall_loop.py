@@ -1,8 +1,8 @@
 """`--recall tool`: answer the model's calls of the recall tools inside the one answer that the client gets.
 
 What comes before such a call is streamed to the client unchanged. From the call on the answer is held back: it is read
-to its end, the calls are answered and recorded, and the upstream is asked to go on. If the client has calls of its own
-in the same answer it gets them first, and the recall results are added to its next request.
+to its end, the calls are answered and recorded, and the upstream is asked to go on. If the answer also has calls
+of the client's tools, the client gets them first, and the recall results are added to its next request.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class _StreamCopy:
 
 
 def derive_stream_class(stream_class: type, inner: object) -> Callable[..., object]:
-    """Derive a class that the HTTP library accepts as one of its own streams, such as `inner`: it checks the class."""
+    """Derive a class that the HTTP library accepts as its own stream, such as `inner`: it checks the class."""
     return _derive_stream_class(cast(Hashable, stream_class), cast(Hashable, type(inner)))
 
 

@@ -103,7 +103,7 @@ class _StreamAssembler:
         self._size, self._is_broken = 0, False
 
     def add(self, event: dict[str, Any]) -> str:
-        """Several answers at once are not understood: nobody knows which one the client keeps."""
+        """Several answers at once are not understood: we cannot know which one the client keeps."""
         text = ""
         candidates = as_dicts(event.get("candidates"))
         others = [candidate for candidate in candidates if as_int(candidate.get("index")) != 0]
