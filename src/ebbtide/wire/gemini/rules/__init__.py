@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from ebbtide.core.texts import CONVERSATION_NOT_SHOWN
 from ebbtide.wire.gemini.fields import call_of, find, is_model_content, is_thought, parts_of, response_of
 from ebbtide.wire.gemini.rules.content import clean_content
 from ebbtide.wire.gemini.rules.pairs import pair_responses
@@ -33,7 +34,6 @@ from ebbtide.wire.validity import SHAPE, Indexed, Json, is_encodable
 
 Body = Mapping[str, Json]
 
-CONTINUED = "[The conversation before this was left out.]"
 GO_ON = "Please continue."
 STARTS_WITH_MODEL = (
     "Please ensure that function call turn comes immediately after a user turn or after a function response turn."
@@ -107,7 +107,7 @@ def _fix_ends(entries: list[Indexed], log: Log, *, has_earlier: bool) -> list[In
     first, last = entries[0], entries[-1]
     if not has_earlier and is_model_content(first.message):
         log.note("G1", f"contents.{first.index}.role", STARTS_WITH_MODEL, "user content added before")
-        entries = [Indexed(first.index, {"role": "user", "parts": [{"text": CONTINUED}]}), *entries]
+        entries = [Indexed(first.index, {"role": "user", "parts": [{"text": CONVERSATION_NOT_SHOWN}]}), *entries]
     if is_model_content(last.message):
         log.note("G7", f"contents.{last.index}.role", ENDS_WITH_MODEL, "user content added")
         entries = [*entries, Indexed(last.index, {"role": "user", "parts": [{"text": GO_ON}]})]
