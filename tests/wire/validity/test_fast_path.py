@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.wire import WIRES
 from ebbtide.wire.anthropic.rules import is_ordinary
+from ebbtide.wire.gemini import rules as gemini
 from ebbtide.wire.openai_responses import rules as responses
 from ebbtide.wire.validity import apply_rules
 from poison.histories import GRAMMARS, spoiled
@@ -138,3 +139,79 @@ def test_what_is_beside_the_items_must_be_valid_too():
     assert usual(ASKED, metadata={"x": "y"})
     assert not usual(ASKED, metadata={"x": "\ud800"})
     assert not usual(ASKED, instructions="\ud800")
+
+
+# --- Gemini ----------------------------------------------------------------------------------------------------------
+
+
+@given(data=st.data())
+def test_ordinary_contents_of_a_gemini_body_break_no_rule(data):
+    body = data.draw(st.one_of(spoiled("gemini"), GRAMMARS["gemini"]()))
+    contents = body.get("contents")
+    if not isinstance(contents, list):
+        return
+    since = gemini.first_to_check(contents, data.draw(st.integers(0, len(contents))))
+    if gemini.is_ordinary(body, since, frozenset(), None):
+        assert apply_rules(WIRES["gemini"], body, since, frozenset(), None)[1] == []
+
+
+QUESTION = {"role": "user", "parts": [{"text": "go"}]}
+STEP = {"functionCall": {"name": "read", "args": {}}, "thoughtSignature": "c2ln"}
+ANSWER = {"functionResponse": {"name": "read", "response": {"output": "text"}}}
+NEW = {"model": "gemini-3-pro-preview"}
+
+
+def by_model(*parts):
+    return {"role": "model", "parts": list(parts)}
+
+
+def by_user(*parts):
+    return {"role": "user", "parts": list(parts)}
+
+
+def common(*contents, **more):
+    return gemini.is_ordinary({"contents": list(contents), **more}, 0, frozenset(), None)
+
+
+def test_a_question_a_signed_call_its_response_and_words_are_ordinary():
+    assert common(
+        QUESTION, by_model({"text": "ok"}, STEP), by_user(ANSWER), by_model({"text": "done"}), QUESTION, **NEW
+    )
+    unsigned = {"functionCall": STEP["functionCall"]}
+    assert common(QUESTION, by_model(unsigned), by_user(ANSWER), model="gemini-2.5-pro")
+    assert common(QUESTION, by_model(unsigned), by_user(ANSWER), by_model({"text": "done"}), QUESTION, **NEW)
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        [by_model({"text": "hi"}), QUESTION],
+        [QUESTION, by_model({"text": "hi"})],
+        [QUESTION, QUESTION],
+        [QUESTION, by_model(STEP)],
+        [QUESTION, by_model(STEP), QUESTION],
+        [QUESTION, by_user(ANSWER)],
+        [QUESTION, by_model(STEP), by_user(ANSWER, ANSWER)],
+        [QUESTION, by_model(STEP), by_user({"text": "x"}, ANSWER)],
+        [QUESTION, by_model(STEP, STEP), by_user(ANSWER)],
+        [QUESTION, by_model({"functionCall": STEP["functionCall"]}), by_user(ANSWER)],
+        [QUESTION, by_model({**STEP, "text": ""}), by_user(ANSWER)],
+        [
+            QUESTION,
+            by_model({"functionCall": {"name": "read", "args": "{}"}, "thoughtSignature": "s"}),
+            by_user(ANSWER),
+        ],
+        [QUESTION, by_model(STEP), by_user({"functionResponse": {"name": "grep", "response": {}}})],
+        [QUESTION, by_model(STEP), by_user({"functionResponse": {"id": "x", "name": "read", "response": {}}})],
+        [QUESTION, by_model(STEP), by_user({"functionResponse": {"name": "read", "response": "text"}})],
+        [QUESTION, by_model({"text": "hm", "thought": True}), QUESTION],
+        [QUESTION, by_model({"text": ""}), QUESTION],
+        [QUESTION, by_model(), QUESTION],
+        [{"role": "user", "parts": "go"}],
+        [{"role": "user", "parts": [{"text": "half \ud83d"}]}],
+        [{"role": "robot", "parts": [{"text": "go"}]}],
+        ["go"],
+    ],
+)
+def test_forbidden_contents_of_a_gemini_body_are_not_ordinary(contents):
+    assert not common(*contents, **NEW)

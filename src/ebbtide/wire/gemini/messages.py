@@ -26,7 +26,6 @@ from ebbtide.wire.blocks import (
     is_original,
     shorten,
     text_block,
-    user_text_for_log,
 )
 from ebbtide.wire.gemini.fields import (
     call_of,
@@ -261,5 +260,7 @@ def count_breakpoints(_message: Any) -> int:
 
 
 def for_log(message: Any) -> Any:
-    role = "assistant" if message.get("role") == "model" else "user"
-    return user_text_for_log({"role": role}, split(message, "contents"))
+    if message.get("role") == "model":
+        return {"role": "assistant", "content": ""}
+    texts = [part if isinstance(part, str) else as_text(as_mapping(part).get("text")) for part in parts_of(message)]
+    return {"role": "user", "content": "\n".join(filter(None, texts))}

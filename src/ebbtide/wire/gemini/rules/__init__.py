@@ -26,6 +26,7 @@ from collections.abc import Set as AbstractSet
 
 from ebbtide.core.texts import CONVERSATION_NOT_SHOWN
 from ebbtide.wire.gemini.fields import call_of, find, is_model_content, is_thought, parts_of, response_of
+from ebbtide.wire.gemini.rules import ordinary
 from ebbtide.wire.gemini.rules.content import clean_content
 from ebbtide.wire.gemini.rules.pairs import pair_responses
 from ebbtide.wire.gemini.rules.signatures import sign_calls
@@ -59,8 +60,8 @@ def repair(body: Body, since: int, _call_ids: AbstractSet[str], _breakpoints: in
     return {**body, "contents": [*contents[:since], *(entry.message for entry in entries)]}
 
 
-def is_ordinary(_body: Body, _since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> bool:
-    return False
+def is_ordinary(body: Body, since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> bool:
+    return ordinary.is_ordinary(body, since)
 
 
 def drop_broken_thinking(content: Json) -> Json:
