@@ -56,7 +56,10 @@ class Thresholds:
 
     def level_at(self, tokens: int) -> str:
         """Return the highest level that is reached."""
-        return next((level for level in _FALLING if self.is_reached(tokens, level)), LEVELS[0])
+        for level in _FALLING:
+            if self.is_reached(tokens, level):
+                return level
+        return LEVELS[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,10 @@ OURS = "ebbtide"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One block of one message."""
+    """One block of one message.
+
+    It has 15 fields because it is the only model of a block, for all passes and wires, and there is one for each block.
+    """
 
     id: str
     """Hash of the canonical content, and its occurrence number: `e1-<hash>-<n>`."""

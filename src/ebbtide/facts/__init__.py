@@ -7,12 +7,6 @@ from ebbtide.facts.model import SessionFacts
 from ebbtide.facts.render import find_missing, render_facts, required_facts
 
 __all__ = [
-    "CollectFacts",
-    "FactsMemory",
-    "SessionFacts",
-    "collect_facts",
-    "find_missing",
-    "item_handle",
-    "render_facts",
+    "CollectFacts", "FactsMemory", "SessionFacts", "collect_facts", "find_missing", "item_handle", "render_facts",
     "required_facts",
-]
+]  # fmt: skip

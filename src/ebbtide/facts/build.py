@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import islice
 from operator import is_
+from typing import Any
 
 from ebbtide.core.edit_layout import is_movable
 from ebbtide.core.types import OURS, USER, Item
@@ -85,58 +86,32 @@ class FactsMemory:
             return collect_facts(items)
         collector = self._collector if all(map(is_, known, items)) else FactCollector()
         self._items, self._collector = (), FactCollector()  # in case reading fails half-way
-        collector.extend(items[collector.item_count :])
+        collector.extend(items[len(collector.handles) :])
         self._items, self._collector = items, collector
         return collector.build()
 
 
 class FactCollector:
-    """Facts while items are added."""
+    """Facts while items are added: the fields of `SessionFacts`, as lists and dicts."""
 
     def __init__(self, items: Sequence[Item] = ()) -> None:
-        self.handles: list[str] = []
-        self.tokens = 0
-        self.user_messages: list[TextFact] = []
-        self.constraints: list[TextFact] = []
-        self.files: dict[str, FileFact] = {}
-        self.commands: dict[str, CommandFact] = {}
-        self.failures: list[Failure] = []
-        self.todos: dict[str, Todo] = {}
+        self.handles, self.tokens = list[str](), 0
+        self.user_messages, self.assistant_texts = list[TextFact](), list[TextFact]()
+        self.constraints, self.failures = list[TextFact](), list[Failure]()
+        self.files, self.commands, self.todos = dict[str, FileFact](), dict[str, CommandFact](), dict[str, Todo]()
         self.plan: TextFact | None = None
         self.mode = ""
-        self.tasks: dict[str, RunningTask] = {}
-        self.assistant_texts: list[TextFact] = []
-        self.names: dict[str, NameStats] = {}
-        self.name_costs: dict[str, int] = {}
-        self.pending_calls: dict[str, PendingCall] = {}
+        self.tasks, self.pending_calls = dict[str, RunningTask](), dict[str, PendingCall]()
+        self.names, self.name_costs = dict[str, NameStats](), dict[str, int]()
         self.extend(items)
-
-    @property
-    def item_count(self) -> int:
-        return len(self.handles)
 
     def extend(self, items: Sequence[Item]) -> None:
         for item in items:
             self.add(item)
 
     def build(self) -> SessionFacts:
-        return SessionFacts(
-            handles=tuple(self.handles),
-            tokens=self.tokens,
-            user_messages=tuple(self.user_messages),
-            constraints=tuple(self.constraints),
-            files={**self.files},
-            commands={**self.commands},
-            failures=tuple(self.failures),
-            todos={**self.todos},
-            plan=self.plan,
-            mode=self.mode,
-            tasks={**self.tasks},
-            assistant_texts=tuple(self.assistant_texts),
-            names={**self.names},
-            name_costs={**self.name_costs},
-            pending_calls={**self.pending_calls},
-        )
+        """Return what is known so far. Later items do not change it."""
+        return SessionFacts(**{field.name: _frozen(getattr(self, field.name)) for field in fields(SessionFacts)})
 
     def add(self, item: Item) -> None:
         order = len(self.handles)
@@ -300,6 +275,10 @@ class FactCollector:
                 order,
                 path or old.path,
             )
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else {**value} if isinstance(value, dict) else value
 
 
 def item_handle(item: Item) -> str:

@@ -151,7 +151,10 @@ class NameStats(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFacts:
-    """All facts about a sequence of items."""
+    """All facts about a sequence of items.
+
+    It has 15 fields because each kind of fact has its own line or paragraph in a summary, and none depends on another.
+    """
 
     handles: tuple[str, ...] = ()
     """The short handle of each item, by order."""

@@ -44,24 +44,7 @@ PASSES: tuple[Pass, ...] = (
 """All passes with their default settings, gentlest first. The tests of the laws run over these."""
 
 __all__ = [
-    "ARRIVAL",
-    "PASSES",
-    "budget_results",
-    "clear_media",
-    "clear_results",
-    "clear_to_target",
-    "drop_calls",
-    "evict",
-    "evict_messages",
-    "fold_regions",
-    "fold_to_fit",
-    "limit_output",
-    "offload_input",
-    "offload_results",
-    "prune_results",
-    "shorten_text",
-    "snip_results",
-    "strip_thinking",
-    "summarize",
-    "truncate_results",
-]
+    "ARRIVAL", "PASSES", "budget_results", "clear_media", "clear_results", "clear_to_target", "drop_calls", "evict",
+    "evict_messages", "fold_regions", "fold_to_fit", "limit_output", "offload_input", "offload_results",
+    "prune_results", "shorten_text", "snip_results", "strip_thinking", "summarize", "truncate_results",
+]  # fmt: skip

@@ -18,7 +18,10 @@ Overflow = Literal["prune", "summarize", "auto-compact", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How a conversation is kept inside its window."""
+    """How a conversation is kept inside its window.
+
+    It has 16 fields because a preset is one such value, written down in one place, and every field is a setting.
+    """
 
     name: str
     levels: LevelRule

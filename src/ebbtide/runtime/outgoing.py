@@ -69,6 +69,8 @@ class Outgoing:
     entries: tuple[Item, ...] = ()
     columns: _Columns = field(default_factory=_Columns, repr=False)
     hashes: PrefixHashes = field(default_factory=PrefixHashes)
+    message_count: int = 0
+    """How many hashes there are: one for each message before repair."""
     repairs: tuple[Repair, ...] = ()
     edit_end: int = -1
     """Index of the last message that an edit wrote, edits on arrival apart; -1 if there is none."""
@@ -78,10 +80,6 @@ class Outgoing:
     """Every group of entries gave one message, and none needed repair."""
     marked_messages: Mapping[int, tuple[Any, Any]] = field(default_factory=dict, repr=False)
     """Messages that carry a breakpoint of ours, by identity of the message without it: that message, and the copy."""
-
-    @property
-    def message_count(self) -> int:
-        return len(self.hashes)
 
     @property
     def tokens(self) -> int:
@@ -112,9 +110,8 @@ class Outgoing:
         if columns is self.columns:
             return self
         edit_end = self.edit_end if self.edit_end < count else -1
-        return replace(
-            self, entries=kept, columns=columns, hashes=self.hashes.extend_from(count, ()), edit_end=edit_end
-        )
+        hashes = self.hashes.extend_from(count, ())
+        return replace(self, entries=kept, columns=columns, hashes=hashes, message_count=count, edit_end=edit_end)
 
 
 def write_outgoing(request: Request, view: View, previous: Outgoing | None) -> Outgoing:
@@ -151,6 +148,7 @@ def write_outgoing(request: Request, view: View, previous: Outgoing | None) -> O
         entries=view.entries,
         columns=base.columns,
         hashes=hashes,
+        message_count=len(hashes),
         repairs=repairs,
         edit_end=edit_end,
         previous_edit_end=-1 if is_reused or previous is None else _unchanged_edit_end(hashes, previous),

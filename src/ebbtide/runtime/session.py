@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction
+from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction, PlannedRequest
 from ebbtide.core.planner import Budget, Plan, PlanInput, make_plan
 from ebbtide.core.types import Edit, Trigger
 from ebbtide.core.view import View
@@ -178,12 +178,11 @@ class Session:
                     yield ReleaseLock()
                     continue
             decision = Decision(body, request, view, outgoing, plan_input, plan, update.has_lock)
-            planned = decision.planned
-            if planned is None or not planned.plan.questions:
+            if plan is None or not plan.questions:
                 break
             yield ReleaseLock()
             # Answers are recorded whether or not the compaction is made.
-            answers = yield from self.compaction.ask(planned)
+            answers = yield from self.compaction.ask(PlannedRequest(request, view, plan_input, plan, outgoing.body))
             yield from self.append(answers, now)
         if plan is not None and plan.failures:
             self.events.report_failures(plan.failures)

@@ -66,20 +66,18 @@ class SessionLog:
     """Records that could not be written yet. They are written with the next ones."""
     blob_folder: str = field(init=False)
     """Where saved content is; empty if it is kept in memory."""
+    transcript_path: str = field(init=False)
+    """The file in which a model can read the whole conversation, or ''."""
 
     def __post_init__(self) -> None:
         self.blob_folder = self.log.blob_path("x")[:-2]
+        session = self.blob_folder.removesuffix("/tool-results") if self.saves_content else self.blob_folder
+        self.transcript_path = f"{session}.jsonl" if session != self.blob_folder else ""
         self._start_over()
 
     def blob_names(self) -> BlobNames | None:
         """Return the names for content to save; None if none is saved."""
         return BlobNames(directory=self.blob_folder, taken=self.state.taken) if self.saves_content else None
-
-    @property
-    def transcript_path(self) -> str:
-        """The file in which a model can read the whole conversation, or ''."""
-        folder = self.blob_folder if self.saves_content else ""
-        return f"{folder.removesuffix('/tool-results')}.jsonl" if folder.endswith("/tool-results") else ""
 
     def _start_over(self) -> None:
         self.state, self.position, self.unsaved = SessionState(), None, []

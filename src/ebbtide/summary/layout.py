@@ -33,7 +33,10 @@ NO_SUMMARY = "No summary available."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryContent:
-    """Everything that a layout may write about the items that it replaces."""
+    """Everything that a layout may write about the items that it replaces.
+
+    It has 18 fields because each preset shows other parts, and a layout reads them by name.
+    """
 
     summary: str = ""
     """A model's or a person's; empty if neither wrote one."""

@@ -59,7 +59,8 @@ def read_body(
 def _count_equal(before: Sequence[Any], now: Sequence[Any]) -> int:
     """Count the leading elements that are equal."""
     shorter = min(len(before), len(now))
-    if is_equal(before[:shorter], now[:shorter]):
+    # A conversation mostly grows: then `before` need not be copied to be compared.
+    if is_equal(before if shorter == len(before) else before[:shorter], now[:shorter]):
         return shorter
     return next((n for n in range(shorter) if before[n] is not now[n] and not is_equal(before[n], now[n])), shorter)
 

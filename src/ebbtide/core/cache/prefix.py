@@ -62,9 +62,9 @@ class PrefixHashes(Sequence[str]):
         """Return the hashes after the first `kept`."""
         return self._hashes[kept : self._end]
 
-    def shares_list(self, other: PrefixHashes) -> bool:
+    def is_related(self, other: Sequence[str]) -> bool:
         """Whether both use one list, so that one is a prefix of the other."""
-        return self._hashes is other._hashes
+        return isinstance(other, PrefixHashes) and self._hashes is other._hashes
 
     def __len__(self) -> int:
         return self._end
@@ -97,9 +97,7 @@ class PrefixHashes(Sequence[str]):
 def common_prefix_length(old: Sequence[str], new: Sequence[str]) -> int:
     """Count the leading hashes both have. Each covers everything before it, so bisection finds the end."""
     limit = min(len(old), len(new))
-    if isinstance(old, PrefixHashes) and isinstance(new, PrefixHashes) and old.shares_list(new):
-        return limit
-    if limit == 0 or old[limit - 1] == new[limit - 1]:
+    if limit == 0 or (isinstance(old, PrefixHashes) and old.is_related(new)) or old[limit - 1] == new[limit - 1]:
         return limit
     return bisect_left(range(limit), True, key=lambda n: old[n] != new[n])
 
