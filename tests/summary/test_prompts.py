@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.text.framing import PART_TAG, SEGMENT_TAG
+from ebbtide.core.tool_calls import write_transcript
 from ebbtide.summary.prompts import (
     CLAUDE_CODE,
     DEFAULT,
@@ -19,7 +20,6 @@ from ebbtide.summary.prompts import (
     detect_language,
     quote_in_chunks,
     quote_items,
-    write_transcript,
 )
 from injections.corpus import CORPUS
 from talk import talk

@@ -1,4 +1,4 @@
-"""Reading items: what a call is about, what a result holds. Nothing here is trusted, and nothing here raises.
+"""Reading items: who speaks, what a call is about, what a result holds. Nothing is trusted, and nothing raises.
 
 Arguments and results come from models and tools of any make. What cannot be read is empty, not an error.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from ebbtide.core import texts
 from ebbtide.core.text.media import HEAD, base64_head, image_pixels, media_type
-from ebbtide.core.types import Item
+from ebbtide.core.types import HARNESS, OURS, Item
 from ebbtide.core.view import View
 
 SEARCH_TOOL, READ_TOOL = "ebb_recall", "ebb_read"
@@ -163,3 +164,26 @@ def compact_instructions(text: str) -> str:
         end = re.search(rf"^\#{{1,{len(heading['level'])}}}[ \t]", rest, re.MULTILINE)
         sections.append((rest[: end.start()] if end else rest).strip())
     return "\n\n".join(filter(None, sections))
+
+
+def write_transcript(items: Sequence[Item]) -> str:
+    """Items in full, as a file for a person or a model to read."""
+    return "\n\n".join(f"=== {speaker_of(item)}\n{item.text}" for item in items if item.text)
+
+
+def speaker_of(item: Item) -> str:
+    """Who said it, in a transcript."""
+    if item.kind == "call":
+        return texts.call_speaker(plain_name(item.name))
+    if item.kind == "result":
+        return texts.result_speaker(plain_name(item.name))
+    if item.role == "user" and item.source == OURS:
+        return "history"
+    if item.role == "user" and item.trust >= HARNESS:
+        return "harness"
+    return f"{item.role}, thinking" if item.kind == "thinking" else item.role
+
+
+def plain_name(name: str) -> str:
+    """A tool's name without characters that could read as structure."""
+    return re.sub(r"[^\w.:@/+, -]", "", name)[:120]

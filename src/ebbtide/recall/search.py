@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.stub import digest
+from ebbtide.core.text.redact import redact
 from ebbtide.core.tool_calls import HITS, MOST_HITS, PAGE, RECALL_TOOLS
 from ebbtide.core.types import Item
 from ebbtide.recall.handles import SHORT_HANDLE_DIGITS, Scope, SessionRecords, read_messages, read_since
@@ -294,3 +295,31 @@ def find_item_id(items: Sequence[Item], handle: str) -> str:
         problem = "is not in the last request" if not matches else f"matches {len(matches)} items"
         raise BadRequest(f"{handle[:80]!r} {problem}")
     return matches[0]
+
+
+# --- with secrets masked ----------------------------------------------------------------------------------------------
+# The whole text is masked before it is cut: a cut could split a secret so that the mask misses it.
+
+
+def search_masked(search: RecallSearch, words: str, *, limit: int, across: bool) -> list[Hit]:
+    return [_mask(hit, search, words) for hit in search.search(words, limit=limit, across=across)]
+
+
+def _mask(hit: Hit, search: RecallSearch, words: str) -> Hit:
+    text, masked = redact(search.read(hit.handle, 0, hit.total, session=hit.session).text)
+    if not masked:
+        return hit
+    query = parse_query(words)
+    excerpt = build_excerpt(text, query, query.terms)
+    return replace(
+        hit, line=excerpt.line, start=excerpt.start, snippet=excerpt.snippet, spans=excerpt.spans, total=len(text)
+    )
+
+
+def mask_page(page: Page, search: RecallSearch, *, start: int, end: int) -> tuple[Page, int]:
+    """The characters from `start` to `end` of the page's text, masked, and how many secrets the text has."""
+    text, masked = redact(search.read(page.handle, 0, page.total, session=page.session).text)
+    end = min(len(text), end)
+    next_start = end if end < len(text) else None
+    masked_page = replace(page, text=text[start:end], start=start, end=end, total=len(text), next=next_start)
+    return masked_page, masked.total()

@@ -123,8 +123,14 @@ class Context:
         recall = recall if isinstance(recall, Recall) else Recall(recall)
         self._clock = _check_times(clock)
         self._background = summarizer is not None and summarizer.background
-        self._store, self._project = _open_store(store, durable), project
-        self._log = _open_log(self._store, session, project=project, now=self._clock())
+        self._store = open_store(store, durable=durable) if isinstance(store, str | os.PathLike) else store
+        self._project, now = project, self._clock()
+        # Without a store the log is private, so its records need not be copied.
+        self._log: Log = (
+            PrivateLog(session, project=project, now=now)
+            if self._store is None
+            else self._store.open(session, project=project, now=now)
+        )
         settings = SessionSettings(
             policy=preset(policy, model=model),
             window=_window_rule(window, model),
@@ -473,17 +479,6 @@ def _live_reader(
         return json.dumps(notes_found, ensure_ascii=False)
 
     return read_live
-
-
-def _open_store(store: str | os.PathLike[str] | Store | None, durable: bool) -> Store | None:
-    return open_store(store, durable=durable) if isinstance(store, str | os.PathLike) else store
-
-
-def _open_log(store: Store | None, session: str, *, project: str, now: float) -> Log:
-    """Open the log. Without a store it is private, so its records need not be copied."""
-    if store is None:
-        return PrivateLog(session, project=project, now=now)
-    return store.open(session, project=project, now=now)
 
 
 def _plain_response(response: object) -> Mapping[str, Any]:

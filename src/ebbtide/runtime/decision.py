@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypedDict
 
-from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction, PlannedRequest
+from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction
 from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.cache.prefix import common_prefix_length, count_cached_messages, find_usage_anchor, prices_for
 from ebbtide.core.edit_layout import UsableAnswers
@@ -60,13 +60,6 @@ class Decision(NamedTuple):
     plan: Plan | None
     """None if no plan could be made."""
     has_lock: bool
-
-    @property
-    def planned(self) -> PlannedRequest | None:
-        """The part that questions are about; None without a plan."""
-        if self.plan is None:
-            return None
-        return PlannedRequest(self.request, self.view, self.plan_input, self.plan, self.outgoing.body)
 
     @property
     def edits(self) -> tuple[Edit, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ebbtide.compaction.coordinator import CompactionResult, ManualCompaction, check_answer
+from ebbtide.compaction.coordinator import CompactionResult, ManualCompaction, PlannedRequest, check_answer
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.planner import Budget
 from ebbtide.core.types import Edit, Usage
@@ -119,8 +119,11 @@ def find_item(session: Session, handle: str) -> str:
 
 def background_questions(session: Session) -> list[AskModel]:
     """Return what the next compaction would ask, once the soft threshold is reached."""
-    planned = session.last.planned if session.last is not None else None
-    return session.compaction.background_questions(session.settings.policy.folds, planned) if planned else []
+    last = session.last
+    if last is None or last.plan is None:
+        return []
+    planned = PlannedRequest(last.request, last.view, last.plan_input, last.plan, last.outgoing.body)
+    return session.compaction.background_questions(session.settings.policy.folds, planned)
 
 
 def record_background_answers(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 from ebbtide.accounting.savings import Savings, compute_savings
@@ -173,9 +174,9 @@ class Report:
     def __deepcopy__(self, _: object) -> Report:
         return self
 
-    def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Report], tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[Callable[[], Report], tuple[()]]:
         values = {item.name: getattr(self, item.name) for item in fields(self)}
-        return _report_from, ({**values, "behind": self.behind and self.behind.figures()},)
+        return partial(Report, **{**values, "behind": self.behind and self.behind.figures()}), ()
 
     def as_dict(self) -> dict[str, object]:
         """All of it as plain values, for a log."""
@@ -189,10 +190,6 @@ class Report:
         ]
         values |= {"warm": self.warm, "cost": self.cost, "cost_untouched": self.cost_untouched}
         return {**values, "context_left": self.context_left, "saved": self.saved}
-
-
-def _report_from(values: dict[str, Any]) -> Report:
-    return Report(**values)
 
 
 class Prepared(NamedTuple):

@@ -200,27 +200,21 @@ def _after_fold(state: SessionState, record: Mapping[str, object], edits: Sequen
     return after, state.stalled + 1 if before - after < before // 20 else 0
 
 
+_ANSWER_TEXTS = ("key", "first", "last", "text", "analysis", "failed")
+
+
 def answer_from_record(record: Mapping[str, object]) -> Answer:
     way = record.get("way")
     mode: AnswerMode = "live" if way == "live" else "transcript" if way == "transcript" else "prefix"
-    names = ("key", "first", "last", "text", "analysis", "failed")
     mark = record.get("history")
     history = HistoryMark(str(mark[0]), tuple(map(str, mark[1:]))) if isinstance(mark, list) and mark else None
-    return Answer(answer_mode=mode, history=history, **{name: str_in(record, name) for name in names})
+    return Answer(answer_mode=mode, history=history, **{name: str_in(record, name) for name in _ANSWER_TEXTS})
 
 
 def answer_to_record(answer: Answer) -> Record:
     """Write the fields that `answer_from_record` reads."""
-    return {
-        "key": answer.key,
-        "first": answer.first,
-        "last": answer.last,
-        "way": answer.answer_mode,
-        "text": answer.text,
-        "analysis": answer.analysis,
-        "failed": answer.failed,
-        "history": history_to_record(answer.history),
-    }
+    texts = {name: getattr(answer, name) for name in _ANSWER_TEXTS}
+    return {**texts, "way": answer.answer_mode, "history": history_to_record(answer.history)}
 
 
 def history_to_record(history: HistoryMark | None) -> list[str] | None:

@@ -15,11 +15,12 @@ from ebbtide.core.offload import HISTORY, Offloader, original_of
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import render as render_stub
 from ebbtide.core.text.framing import GENERIC_TAG, TAG_BY_SOURCE, frame
+from ebbtide.core.tool_calls import write_transcript
 from ebbtide.core.types import HARNESS, OURS, QUOTED, Answer, Blob, Edit, Item, Question, SourceScope
 from ebbtide.facts import CollectFacts, collect_facts, find_missing, render_facts, required_facts
 from ebbtide.facts.model import to_one_line
 from ebbtide.summary.layout import SummaryContent, SummaryLayout, carry_operator_notes, carry_user_messages
-from ebbtide.summary.prompts import PromptInput, detect_language, quote_in_chunks, quote_items, write_transcript
+from ebbtide.summary.prompts import PromptInput, detect_language, quote_in_chunks, quote_items
 from ebbtide.summary.ranges import (
     USER_MESSAGE_SHARE,
     CoveredRange,

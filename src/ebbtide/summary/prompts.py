@@ -14,8 +14,8 @@ from ebbtide.core import texts
 from ebbtide.core.text.framing import PART_TAG, SEGMENT_TAG, escape, strip_invisible
 from ebbtide.core.text.preview import essence
 from ebbtide.core.text.redact import redact
-from ebbtide.core.tool_calls import media_blocks
-from ebbtide.core.types import HARNESS, OURS, USER, Item
+from ebbtide.core.tool_calls import media_blocks, plain_name, speaker_of
+from ebbtide.core.types import USER, Item
 
 Count = Callable[[str], int]
 
@@ -221,23 +221,18 @@ def quote_in_chunks(items: Sequence[Item], *, tokens: int, count: Count) -> list
     return [_segment(chunk) for chunk in chunks if chunk]
 
 
-def write_transcript(items: Sequence[Item]) -> str:
-    """Items in full, as a file for a person or a model to read."""
-    return "\n\n".join(f"=== {_speaker(item)}\n{item.text}" for item in items if item.text)
-
-
 def _segment(parts: Sequence[str]) -> str:
     return "\n".join((f"<{SEGMENT_TAG}>", *parts, f"</{SEGMENT_TAG}>"))
 
 
 def _quote_item(item: Item, limit: int, count: Count) -> str:
     content = _content(item, limit, count)
-    return f'<{PART_TAG} from="{_speaker(item)}">\n{content}\n</{PART_TAG}>' if content else ""
+    return f'<{PART_TAG} from="{speaker_of(item)}">\n{content}\n</{PART_TAG}>' if content else ""
 
 
 def _content(item: Item, limit: int, count: Count) -> str:
     if item.kind in ("image", "document"):
-        return texts.media_not_shown(item.kind, _plain_name(media_blocks(item)))
+        return texts.media_not_shown(item.kind, plain_name(media_blocks(item)))
     if item.kind == "opaque" or (item.kind == "thinking" and not item.text.strip()):
         return ""
     limit = min(limit * 4, MAX_USER_TOKENS) if item.trust <= USER else limit
@@ -249,19 +244,3 @@ def _content(item: Item, limit: int, count: Count) -> str:
     if item.text.strip() and not text:
         text = texts.tokens_not_shown(item.tokens)
     return text + (f"\n{texts.attachments_not_shown(item.media)}" if item.media else "")
-
-
-def _speaker(item: Item) -> str:
-    if item.kind == "call":
-        return texts.call_speaker(_plain_name(item.name))
-    if item.kind == "result":
-        return texts.result_speaker(_plain_name(item.name))
-    if item.role == "user" and item.source == OURS:
-        return "history"
-    if item.role == "user" and item.trust >= HARNESS:
-        return "harness"
-    return f"{item.role}, thinking" if item.kind == "thinking" else item.role
-
-
-def _plain_name(name: str) -> str:
-    return re.sub(r"[^\w.:@/+, -]", "", name)[:120]

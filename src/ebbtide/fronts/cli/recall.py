@@ -17,8 +17,7 @@ from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.fronts.cli.parser import Commands, command
 from ebbtide.fronts.cli.sources import find_session, repeat_options
 from ebbtide.recall.embeddings import StaticEmbeddings
-from ebbtide.recall.masked import mask_page, search_masked
-from ebbtide.recall.search import Hit, Page, RecallSearch
+from ebbtide.recall.search import Hit, Page, RecallSearch, mask_page, search_masked
 
 _MARK = "bold black on yellow"
 

@@ -21,7 +21,7 @@ from ebbtide.fronts.ui.serialize import Json, covered_items, edit_sides, entry_r
 from ebbtide.fronts.ui.trace import Trace, cached_tokens, list_batch_marks
 from ebbtide.money import SessionCost, session_cost
 from ebbtide.policy import PRESETS
-from ebbtide.recall.masked import mask_page, search_masked
+from ebbtide.recall.search import mask_page, search_masked
 from ebbtide.replay.policies import NAMES
 from ebbtide.runtime import Context
 from ebbtide.wire.blocks import group_by_message
