@@ -44,7 +44,7 @@ OURS = "ebbtide"
 class Item:
     """One block of one message.
 
-    It has 15 fields because it is the only model of a block, for all passes and wires, and there is one for each block.
+    It has 16 fields because it is the only model of a block, for all passes and wires, and there is one for each block.
     """
 
     id: str
