@@ -124,13 +124,10 @@ class Context:
         self._clock = _check_times(clock)
         self._background = summarizer is not None and summarizer.background
         self._store = open_store(store, durable=durable) if isinstance(store, str | os.PathLike) else store
-        self._project, now = project, self._clock()
+        self._project = project
         # Without a store the log is private, so its records need not be copied.
-        self._log: Log = (
-            PrivateLog(session, project=project, now=now)
-            if self._store is None
-            else self._store.open(session, project=project, now=now)
-        )
+        open_log = PrivateLog if self._store is None else self._store.open
+        self._log: Log = open_log(session, project=project, now=self._clock())
         settings = SessionSettings(
             policy=preset(policy, model=model),
             window=_window_rule(window, model),
