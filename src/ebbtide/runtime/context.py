@@ -144,10 +144,9 @@ class Context:
             hooks=hooks or Hooks(),
         )
         self._session = open_session(settings, self._log, on_event=on_event, compaction=coordinator)
-        sources = _live_reader(workspace, live or {}, self._session.settings.policy.estimator.text)
         self._answer_sources = AnswerSources(
             summarizer=summarizer.ask if summarizer else None,
-            live=sources,
+            live=_live_reader(workspace, live or {}, self._session.settings.policy.estimator.text),
             timeout=summarizer.timeout if summarizer else TIMEOUT,
         )
         self._recall = RecallSearch(log=self._log, store=self._store, project=project)
