@@ -39,6 +39,10 @@ def last_text(upstream: Upstream) -> str:
     return str(upstream.requests[-1].parsed)
 
 
+def messages_of(body):
+    return next(body[key] for key in ("messages", "input", "contents") if key in body)
+
+
 @pytest.mark.parametrize("provider", WIRES)
 def test_a_turn_continues_until_the_model_calls_no_more_tools(tmp_path, provider):
     script = [
@@ -218,31 +222,33 @@ def test_a_provider_that_keeps_refusing_is_reported_and_survived(tmp_path):
         assert final_reply(agent.run_turn("Again.")) == "Back."
 
 
-def test_an_overflow_that_the_provider_reports_is_compacted_and_sent_again(tmp_path):
+@pytest.mark.parametrize(("provider", "rule"), [("anthropic", "A59"), ("gemini", "G10")])
+def test_an_overflow_that_the_provider_reports_is_compacted_and_sent_again(tmp_path, provider, rule):
     """The provider's window is a tenth of what was believed."""
     calls = [[Use("bash", {"command": f"seq {n}000 {n}240"})] for n in range(1, 25)]
     with Upstream([*calls, "Done."], window=12_000) as upstream:
-        chat = Stage(tmp_path, upstream).chat()
+        chat = Stage(tmp_path, upstream, provider).chat()
         said = final_reply(chat.agent.run_turn("Count."))
 
     assert said == "Done."
-    assert [exchange.refused[0].rule for exchange in upstream.requests if exchange.refused] == ["A59"]
+    assert [exchange.refused[0].rule for exchange in upstream.requests if exchange.refused] == [rule]
     assert chat.agent.context.window <= 12_000
 
 
-def test_a_small_window_is_compacted_automatically_and_the_model_writes_the_summary(tmp_path):
+@pytest.mark.parametrize("provider", WIRES)
+def test_a_small_window_is_compacted_automatically_and_the_model_writes_the_summary(tmp_path, provider):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "big.txt").write_text("".join(f"{n}: the level is off by a hand\n" for n in range(150)))
     steps = iter(range(60))
 
     def script(body):
-        if "tools" not in body or "summar" in str(body["messages"][-1]).lower()[-3000:]:
+        if "tools" not in body or "summar" in str(messages_of(body)[-1]).lower()[-3000:]:
             return "<summary>\n## Intent\n- Read the file again and again.\n</summary>"
         n = next(steps)
         return [Say(f"Step {n}."), Use("read", {"path": "big.txt"})] if n < 30 else "Done."
 
     with Upstream(script, window=16_000) as upstream:
-        stage = Stage(tmp_path, upstream, window=16_000)
+        stage = Stage(tmp_path, upstream, provider, window=16_000)
         chat = stage.chat()
         assert final_reply(chat.agent.run_turn("Read it thirty times.")) == "Done."
 
