@@ -131,16 +131,30 @@ def context(*, session: str = "default", **arguments: Value) -> Context:
     return load_settings(arguments=arguments).context(session=session)
 
 
+ACCOUNT_VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "anthropic": (("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
+    "openai": (("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+    "gemini": (("GEMINI_API_KEY", "GOOGLE_API_KEY"), "GOOGLE_GEMINI_BASE_URL"),
+}
+"""By provider: the variables of its key, of which the first that is set counts, and that of its address."""
+_SECRETS = ("ANTHROPIC_AUTH_TOKEN", *(name for names, _ in ACCOUNT_VARIABLES.values() for name in names))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """How to reach a provider."""
+
+    key: str = field(default="", repr=False)
+    """Never printed."""
+    url: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The keys and addresses with which `ebb chat` reaches a model. Never printed."""
+    """With what `ebb chat` reaches a model, and where the user's files are."""
 
-    anthropic_key: str = field(default="", repr=False)
-    anthropic_url: str = ""
-    openai_key: str = field(default="", repr=False)
-    openai_url: str = ""
-    gemini_key: str = field(default="", repr=False)
-    gemini_url: str = ""
+    accounts: Mapping[str, Account] = field(default_factory=lambda: dict.fromkeys(ACCOUNT_VARIABLES, Account()))
+    """By provider."""
     home: Path
     config: Path
     """The directory of the user's settings."""
@@ -149,21 +163,16 @@ class Access:
     repository."""
 
 
-_SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
-
-
 def load_access(
     *, environ: Mapping[str, str] | None = None, home: Path | None = None, platform: str = sys.platform
 ) -> Access:
     environ = os.environ if environ is None else environ
     home = Path.home() if home is None else home
     return Access(
-        anthropic_key=environ.get("ANTHROPIC_API_KEY", ""),
-        anthropic_url=environ.get("ANTHROPIC_BASE_URL", ""),
-        openai_key=environ.get("OPENAI_API_KEY", ""),
-        openai_url=environ.get("OPENAI_BASE_URL", ""),
-        gemini_key=environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY", ""),
-        gemini_url=environ.get("GOOGLE_GEMINI_BASE_URL", ""),
+        accounts={
+            provider: Account(key=next(filter(None, map(environ.get, keys)), ""), url=environ.get(url, ""))
+            for provider, (keys, url) in ACCOUNT_VARIABLES.items()
+        },
         home=home,
         config=_user_file(environ, home, platform).parent,
         trust=_default_file(environ, home, platform).with_name("trusted-folders.json"),

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ebbtide.config import load_access
+from ebbtide.config import Account, load_access
 
 
 def test_keys_and_addresses_are_those_of_the_environment():
@@ -13,8 +13,8 @@ def test_keys_and_addresses_are_those_of_the_environment():
 
     access = load_access(environ=environ, home=Path("/home/ada"), platform="linux")
 
-    assert (access.anthropic_key, access.openai_key) == ("k1", "")
-    assert access.openai_url == "http://127.0.0.1:8080/v1"
+    assert access.accounts["anthropic"] == Account(key="k1")
+    assert access.accounts["openai"] == Account(url="http://127.0.0.1:8080/v1")
     assert access.config == Path("/etc/mine/ebbtide")
     assert "k1" not in repr(access)
 

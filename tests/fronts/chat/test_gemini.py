@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ebbtide.config import environment_without_keys, load_access
+from ebbtide.config import Account, environment_without_keys, load_access
 from ebbtide.fronts.chat.error_messages import explain_error
 from ebbtide.fronts.chat.events import ToolEnd, TurnFailure
 from ebbtide.fronts.chat.loop import final_reply
@@ -57,8 +57,9 @@ def test_a_refusal_is_explained_in_the_providers_words(tmp_path):
 def test_keys_and_address_are_those_of_the_environment(tmp_path, monkeypatch):
     environ = {"GOOGLE_API_KEY": "k1", "GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:8080"}
     access = load_access(environ=environ, home=tmp_path)
-    assert (access.gemini_key, access.gemini_url) == ("k1", "http://127.0.0.1:8080")
-    assert load_access(environ={**environ, "GEMINI_API_KEY": "k2"}, home=tmp_path).gemini_key == "k2"
+    assert access.accounts["gemini"] == Account(key="k1", url="http://127.0.0.1:8080")
+    environ["GEMINI_API_KEY"] = "k2"
+    assert load_access(environ=environ, home=tmp_path).accounts["gemini"].key == "k2"
 
     monkeypatch.setenv("GEMINI_API_KEY", "secret")
     assert "GEMINI_API_KEY" not in environment_without_keys()

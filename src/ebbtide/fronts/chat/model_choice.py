@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ebbtide.config import Access, Settings
 from ebbtide.core.errors import BadConfig
@@ -48,22 +48,20 @@ def _guess_provider(url: str, model: str, access: Access) -> str:
         return "gemini"
     if url or model:
         return "openai"
-    if access.anthropic_key or access.anthropic_url:
-        return "anthropic"
-    if access.openai_key or access.openai_url:
-        return "openai"
-    if access.gemini_key or access.gemini_url:
-        return "gemini"
+    for provider, account in access.accounts.items():
+        if account.key or account.url:
+            return provider
     raise BadConfig(NO_KEY)
 
 
 def _first_served_model(provider: str, url: str, access: Access) -> str:
     """Ask the user's own server which model it serves: most serve one, so --model is not needed."""
-    address = url or access.openai_url
+    account = access.accounts["openai"]
+    address = url or account.url
     if not APIS[provider].lists_models or not address:
         return ""
     try:
-        models = openai_client(url, access).with_options(timeout=10, max_retries=0).models.list()
+        models = openai_client(replace(account, url=address)).with_options(timeout=10, max_retries=0).models.list()
         return next((model.id for model in models), "")
     except Exception as error:
         raise BadConfig(f"{address} does not list its models; name one with --model") from error

@@ -11,11 +11,11 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from ebbtide.config import Access
+from ebbtide.config import Access, Account
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.types import Usage
 from ebbtide.fronts.chat.tools import Arguments, Tool
@@ -181,7 +181,8 @@ def stream_until_stopped(open_stream: Callable[[], Iterator[Piece]], stop: threa
 def make_provider(name: str, model: str, url: str, access: Access) -> Provider:
     """`name` is one of `APIS`. Without a `url`, that of the environment or the SDK is used."""
     api = APIS[name]
-    stream = partial(_stream, api, api.connect(url, access))
+    account = access.accounts[api.account]
+    stream = partial(_stream, api, api.connect(replace(account, url=url or account.url)))
     return Provider(model=model, wire=api.wire, stream=stream, fixed_fields=api.fixed_fields)
 
 
@@ -218,38 +219,40 @@ def _clean_gemini(response: Body) -> Body:
     return response
 
 
-def _connect_anthropic(url: str, access: Access) -> _OpenStream:
+def _connect_anthropic(account: Account) -> _OpenStream:
     try:
         import anthropic  # noqa: PLC0415
     except ImportError as error:
         raise BadConfig(MISSING_EXTRA) from error
-    key, address = _key_and_address(access.anthropic_key, url or access.anthropic_url)
-    client = anthropic.Anthropic(api_key=key, base_url=address, timeout=_TIMEOUT)
+    client = anthropic.Anthropic(**_options(account), timeout=_TIMEOUT)
     return partial(_create, client.messages.create)
 
 
-def _connect_chat_completions(url: str, access: Access) -> _OpenStream:
-    return partial(_create, openai_client(url, access).chat.completions.create, stream_options={"include_usage": True})
+def _connect_chat_completions(account: Account) -> _OpenStream:
+    return partial(_create, openai_client(account).chat.completions.create, stream_options={"include_usage": True})
 
 
-def _connect_responses(url: str, access: Access) -> _OpenStream:
-    return partial(_create, openai_client(url, access).responses.create)
+def _connect_responses(account: Account) -> _OpenStream:
+    return partial(_create, openai_client(account).responses.create)
 
 
 def _create(create: Callable[..., Any], body: Mapping[str, object], **options: object) -> _Events:
     return cast(_Events, create(**{**body, **options, "stream": True}))
 
 
-def _connect_gemini(url: str, access: Access) -> _OpenStream:
+def _connect_gemini(account: Account) -> _OpenStream:
     """Send JSON as it is: Google's SDK would write signatures in another alphabet than the one they came in."""
     try:
         import httpx2  # noqa: PLC0415
     except ImportError as error:
         raise BadConfig(MISSING_EXTRA) from error
-    key, address = _key_and_address(access.gemini_key, url or access.gemini_url)
-    transport = httpx2.HTTPTransport(retries=2)
-    headers, base_url = {"x-goog-api-key": key}, address or _GEMINI_URL
-    client = httpx2.Client(base_url=base_url, headers=headers, timeout=_TIMEOUT, transport=transport)
+    options = _options(account)
+    client = httpx2.Client(
+        base_url=options["base_url"] or _GEMINI_URL,
+        headers={"x-goog-api-key": options["api_key"]},
+        timeout=_TIMEOUT,
+        transport=httpx2.HTTPTransport(retries=2),
+    )
     return partial(_post_gemini, client)
 
 
@@ -264,20 +267,19 @@ def _post_gemini(client: httpx2.Client, body: Mapping[str, object]) -> Iterator[
         yield (parse_event(event) for chunk in response.iter_bytes() for event in reader.feed(chunk))
 
 
-def openai_client(url: str, access: Access) -> openai.OpenAI:
+def openai_client(account: Account) -> openai.OpenAI:
     try:
         import openai  # noqa: PLC0415
     except ImportError as error:
         raise BadConfig(MISSING_EXTRA) from error
-    key, address = _key_and_address(access.openai_key, url or access.openai_url)
-    return openai.OpenAI(api_key=key, base_url=address, timeout=_TIMEOUT)
+    return openai.OpenAI(**_options(account), timeout=_TIMEOUT)
 
 
-def _key_and_address(key: str, address: str) -> tuple[str, str | None]:
-    if not key and not address:
+def _options(account: Account) -> dict[str, Any]:
+    if not account.key and not account.url:
         raise BadConfig(NO_KEY)
     # Local servers need no key, but the SDKs do.
-    return key or "none", address or None
+    return {"api_key": account.key or "none", "base_url": account.url or None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,8 +287,10 @@ class Api:
     """A provider's API, through its SDK."""
 
     wire: str
+    account: str
+    """One of `Access.accounts`."""
     default_model: str
-    connect: Callable[[str, Access], _OpenStream]
+    connect: Callable[[Account], _OpenStream]
     lists_models: bool = False
     """Whether a server of the user's own says which models it has."""
     fixed_fields: Mapping[str, object] = field(default_factory=dict)
@@ -295,10 +299,15 @@ class Api:
 
 
 APIS: Mapping[str, Api] = {
-    "anthropic": Api(wire="anthropic", default_model="claude-sonnet-5", connect=_connect_anthropic),
-    "gemini": Api(wire="gemini", default_model="gemini-2.5-pro", connect=_connect_gemini, clean=_clean_gemini),
+    "anthropic": Api(
+        wire="anthropic", account="anthropic", default_model="claude-sonnet-5", connect=_connect_anthropic
+    ),
+    "gemini": Api(
+        wire="gemini", account="gemini", default_model="gemini-2.5-pro", connect=_connect_gemini, clean=_clean_gemini
+    ),
     "openai": Api(
         wire="openai_chat",
+        account="openai",
         default_model="gpt-5",
         connect=_connect_chat_completions,
         lists_models=True,
@@ -306,6 +315,7 @@ APIS: Mapping[str, Api] = {
     ),
     "responses": Api(
         wire="openai_responses",
+        account="openai",
         default_model="gpt-5",
         connect=_connect_responses,
         lists_models=True,

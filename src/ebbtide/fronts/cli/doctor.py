@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 import ebbtide
 from ebbtide import screen
 from ebbtide.argparse_errors import close_matches
-from ebbtide.config import Settings, inspect_sources, load_access, load_settings, process_environment
+from ebbtide.config import ACCOUNT_VARIABLES, Settings, inspect_sources, load_settings, process_environment
 from ebbtide.config_keys import VARIABLES
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.preview import pluralize
@@ -203,29 +203,16 @@ def _version_numbers(text: str) -> tuple[int, ...]:
 
 
 def check_keys() -> Checks:
-    try:
-        access = load_access()
-    except BadConfig as error:
-        yield Check("keys", "fail", str(error), "unset EBB_CONFIG, or set it to a file")
-        return
-    keys = {
-        "ANTHROPIC_API_KEY": access.anthropic_key,
-        "OPENAI_API_KEY": access.openai_key,
-        "GEMINI_API_KEY": access.gemini_key,
-    }
-    if any(keys.values()):
-        yield Check("keys", "ok", f"set: {', '.join(name for name, value in keys.items() if value)}")
+    environ = process_environment()
+    keys = [name for names, _ in ACCOUNT_VARIABLES.values() for name in names]
+    if any(map(environ.get, keys)):
+        yield Check("keys", "ok", f"set: {', '.join(filter(environ.get, keys))}")
     else:
         problem = f"none of {', '.join(keys)} is set; only 'ebb chat' needs one"
         yield Check("keys", "warn", problem, "set one, or try 'ebb chat --local'")
-    addresses = {
-        "ANTHROPIC_BASE_URL": access.anthropic_url,
-        "OPENAI_BASE_URL": access.openai_url,
-        "GOOGLE_GEMINI_BASE_URL": access.gemini_url,
-    }
-    if any(addresses.values()):
-        names = ", ".join(name for name, value in addresses.items() if value)
-        yield Check("addresses", "ok", f"requests are sent to the address in {names}")
+    addresses = [name for _, name in ACCOUNT_VARIABLES.values() if environ.get(name)]
+    if addresses:
+        yield Check("addresses", "ok", f"requests are sent to the address in {', '.join(addresses)}")
 
 
 def check_configuration() -> Checks:
