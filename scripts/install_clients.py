@@ -20,7 +20,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-NPM = {"claude": "@anthropic-ai/claude-code@latest", "codex": "@openai/codex@latest", "opencode": "opencode-ai@latest"}
+NPM = {
+    "claude": "@anthropic-ai/claude-code@latest",
+    "codex": "@openai/codex@latest",
+    "opencode": "opencode-ai@latest",
+    "gemini": "@google/gemini-cli@latest",
+}
 """`@latest` explicitly: if it needs a newer Node, npm would choose an old one, and these are binaries anyway."""
 PYTHON = {"llm": "llm==0.36"}
 """Pinned, because CI runs it and must not fail because of a new release."""

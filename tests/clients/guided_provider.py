@@ -6,15 +6,18 @@ client needs no new test.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from upstream.finding import Body
 from upstream.prefix import tokens, units
-from upstream.provider import ROUTES, Exchange
+from upstream.provider import Exchange, wire_of
 from upstream.script import Part, Say, Use
 from upstream.server import Upstream
 
+_SAVED = re.compile(r"/[\w/.-]+/tool-results/[\w.-]+\w")
 DONE = "All parts are read."
 TITLE = "Reading parts"
 _SHELLS: dict[str, Callable[[str], Body]] = {
@@ -23,6 +26,7 @@ _SHELLS: dict[str, Callable[[str], Body]] = {
     "exec_command": lambda command: {"cmd": command, "max_output_tokens": 20_000},
     "shell": lambda command: {"command": ["sh", "-c", command]},
     "shell_command": lambda command: {"command": command},
+    "run_shell_command": lambda command: {"command": command, "description": "Reads a part"},
     "read_part": lambda command: {"name": command.split()[-1]},
 }
 """By the name of the tool, how it is asked to run a command."""
@@ -33,14 +37,23 @@ class Walk:
     """The script, and how far it is."""
 
     parts: int
+    opens: bool = False
+    """Whether the client is asked to open what was saved of a part that left the request."""
     at: int = 0
     """Requests of the loop that came."""
+    opened: str = ""
+    """The file that it was asked to open."""
 
     def __call__(self, body: Body) -> list[Part]:
         shell = next((name for name in names(body) if name in _SHELLS), None)
         if shell is None:
             return [Say(TITLE)]  # a side request: clients ask for a title or a topic with no tools at hand
         self.at += 1
+        if self.opens and self.at == self.parts + 1:
+            saved = _SAVED.search(json.dumps(body))
+            assert saved is not None, "a stub names a file"
+            self.opened = saved[0]
+            return [Say("What was that?"), Use(shell, _SHELLS[shell](f"cat {self.opened}"))]
         if self.at > self.parts:
             return [Say(DONE)]
         return [Say(f"Now part {self.at}."), Use(shell, _SHELLS[shell](f"cat {file_name(self.at)}"))]
@@ -52,7 +65,8 @@ class Walk:
 
 def names(body: Body) -> list[str]:
     tools = [tool.get("function") or tool for tool in body.get("tools") or []]
-    return [str(tool.get("name")) for tool in tools]
+    declared = [tool.get("functionDeclarations") or [tool] for tool in tools]
+    return [str(tool.get("name")) for each in declared for tool in each]
 
 
 def file_name(part: int) -> str:
@@ -71,8 +85,8 @@ def text(part: int, lines: int) -> str:
 
 
 def sent(one: Exchange) -> list[str]:
-    return [unit.text for unit in units(ROUTES[one.path], one.parsed)]
+    return [unit.text for unit in units(wire_of(one.path), one.parsed)]
 
 
 def tokens_of(one: Exchange) -> int:
-    return tokens(units(ROUTES[one.path], one.parsed))
+    return tokens(units(wire_of(one.path), one.parsed))

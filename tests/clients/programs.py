@@ -34,6 +34,8 @@ class Program:
     """Requests of 48 that may break the prefix: a third more than was seen."""
     folds: int
     """That there must be, at least: where clearing alone had to do, no room would be left in the end."""
+    opens: bool = False
+    """Whether it is also asked to open what left, with its own tools."""
     start: Callable[[Path, str, Path], ProgramRun]
     """From the program's file, the proxy's address and a home."""
 
@@ -94,11 +96,26 @@ def _llm(file: Path, proxy: str, home: Path) -> ProgramRun:
     return ProgramRun(command=command, environ={"LLM_USER_PATH": str(place)})
 
 
+def _gemini(file: Path, proxy: str, home: Path) -> ProgramRun:
+    place = home / ".gemini"
+    place.mkdir()
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
+        "privacy": {"usageStatisticsEnabled": False},
+    }
+    (place / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    command = [str(file), "--yolo", "-m", "gemini-3-pro-preview", "-p", PROMPT]
+    environ = {"GOOGLE_GEMINI_BASE_URL": proxy, "GEMINI_API_KEY": "made-up", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+    return ProgramRun(command=command, environ=environ)
+
+
 PROGRAMS = (
     Program(name="llm", wire="openai_chat", window=16_000, broken=12, folds=0, start=_llm),
     Program(name="claude", wire="anthropic", window=60_000, broken=24, folds=2, start=_claude),
     Program(name="codex", wire="openai_responses", window=64_000, broken=12, folds=0, start=_codex),
     Program(name="opencode", wire="openai_chat", window=40_000, broken=24, folds=2, start=_opencode),
+    Program(name="gemini", wire="gemini", window=40_000, broken=24, folds=2, opens=True, start=_gemini),
 )
 
 

@@ -7,6 +7,7 @@ clients really run their tools. Which clients: `scripts/install_clients.py`.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(
     lines = program.window * PASSED // PARTS // 12  # a line of a part has some 36 characters, 12 tokens upstream
     for part in range(1, PARTS + 1):
         (work / file_name(part)).write_text(text(part, lines), encoding="utf-8")
-    walk = Walk(PARTS)
+    walk = Walk(PARTS, opens=program.opens)
     with (
         Upstream(walk, window=program.window) as upstream,
         proxied(upstream.url, store=tmp_path / "store", window=program.window) as running,
@@ -52,7 +53,11 @@ def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(
     assert (code, DONE in output) == (0, True), f"{output[-2000:]}\n{complaints[-2000:]}"
     assert [one.refused for one in upstream.requests if one.refused] == []
     lane = walk.lane(upstream)
-    assert len(lane) == PARTS + 1, "one request for each call, and the last answer"
+    assert len(lane) == PARTS + 1 + program.opens, "one request for each call, and the last answer"
+    if program.opens:
+        markers = [marker(n) for n in range(1, PARTS + 1) if marker(n) in Path(walk.opened).read_text()]
+        assert markers, "it is a whole part"
+        assert markers[0] in sent(lane[-1])[-1], "the client's own tool opened what left"
     assert [n for n in range(1, PARTS + 1) if marker(n) not in lane[n].raw.decode()] == [], "the client ran each call"
     assert [n for n, one in enumerate(lane) if tokens_of(one) > program.window] == []
     assert (summary["fallbacks"], summary["overflows"]) == (0, 0)

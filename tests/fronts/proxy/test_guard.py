@@ -187,6 +187,12 @@ def test_one_of_several_upstreams_is_chosen_by_path_then_by_credential():
     assert (
         to("/v1beta/models/g:streamGenerateContent") == f"{PROVIDERS['gemini']}/v1beta/models/g:streamGenerateContent"
     )
+    assert to("/v1/models/gemini-2.5-pro:generateContent") == (
+        f"{PROVIDERS['gemini']}/v1/models/gemini-2.5-pro:generateContent"
+    )
+    vertex = "projects/p/locations/global/publishers/google/models/g:generateContent"
+    assert to(f"/v1/{vertex}") == f"{PROVIDERS['vertex']}/v1/{vertex}"
+    assert to(f"/v1beta1/{vertex}") == f"{PROVIDERS['vertex']}/v1beta1/{vertex}"
     assert to("/v1/models", x_api_key="k") == "https://api.anthropic.com/v1/models"
     assert to("/v1/models", authorization="k") == "https://api.openai.com/v1/models"
     assert to("/anthropic/v1/models") == "https://api.anthropic.com/v1/models"

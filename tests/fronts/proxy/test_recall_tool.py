@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from ebbtide.core.texts import RECALL_LIMIT
 from fronts.proxy.agent import KEYS, PATHS, Agent, addressed
 from fronts.proxy.proxy_runner import beside, get, post, proxied
 from fronts.proxy.raw_upstream import END, STREAM, chunks
@@ -275,7 +276,7 @@ def test_a_model_that_asks_for_ever_is_stopped(wire, stream, tmp_path):
     assert len(upstream.requests) == 6
     assert (texts(wire, answer), calls(wire, answer)) == ("x" * 6, [])
     assert ended(wire, answer) in ("end_turn", "stop", "completed")
-    assert sound(upstream, wire)[-1].count("No more of this tool") == 1
+    assert sound(upstream, wire)[-1].count(RECALL_LIMIT) == 1
 
 
 @WIRES

@@ -21,6 +21,7 @@ def test_without_settings_the_proxy_uses_the_providers():
     assert led["ANTHROPIC_BASE_URL"] == led["ANTHROPIC_API_BASE"] == f"{PROXY}/anthropic"
     assert led["OPENAI_BASE_URL"] == led["OPENAI_API_BASE"] == f"{PROXY}/openai/v1"
     assert led["GOOGLE_GEMINI_BASE_URL"] == f"{PROXY}/gemini"
+    assert led["GOOGLE_VERTEX_BASE_URL"] == f"{PROXY}/vertex"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,15 @@ def test_an_address_on_the_command_line_overrides_the_environment():
     assert everything.environment(environ, PROXY)["OPENAI_BASE_URL"] == f"{PROXY}/openai/v1"
     with pytest.raises(BadConfig, match="anthropic, openai, gemini, vertex"):
         plan_routes({}, ["opnai=https://x.example"])
+
+
+def test_vertex_is_asked_where_the_environment_says():
+    assert plan_routes({"GOOGLE_CLOUD_LOCATION": "europe-west1"}).upstreams() == [
+        *("--upstream", "vertex=https://europe-west1-aiplatform.googleapis.com"),
+    ]
+    assert plan_routes({"GOOGLE_CLOUD_LOCATION": "global"}).upstreams() == []
+    own = {"GOOGLE_CLOUD_LOCATION": "europe-west1", "GOOGLE_VERTEX_BASE_URL": "https://gate.example/"}
+    assert plan_routes(own).upstreams() == ["--upstream", "vertex=https://gate.example"]
 
 
 def test_codex_gets_an_option_before_all_others():

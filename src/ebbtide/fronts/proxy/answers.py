@@ -134,6 +134,8 @@ class ObservedResponse(NamedTuple):
     is_complete: bool
     """If not, only the usage can be trusted."""
     usage: Usage | None = None
+    is_list: bool = False
+    """Whether it came as a JSON list of its parts."""
 
 
 _UNREADABLE = ObservedResponse({}, False)
@@ -192,7 +194,7 @@ class ResponseCopy:
             # Gemini's stream, if the client did not ask for events.
             for event in body:
                 self._assembler.add(event)
-            return ObservedResponse(self._assembler.response(), self._assembler.is_complete)
+            return ObservedResponse(self._assembler.response(), self._assembler.is_complete, is_list=True)
         return ObservedResponse(body, not body.get("error")) if isinstance(body, dict) else _UNREADABLE
 
 

@@ -138,6 +138,7 @@ class RecallLoop:
             follow_up = await self._next_request(answer.outgoing, observed)
             if follow_up is None:
                 body = b"".join(chunks) if is_unchanged else self._rounds.merge()
+                body = b"[%b]" % body if observed.is_list and not is_unchanged else body
                 response = upstream_client.copy_response(first_response, *(() if is_unchanged else _REWRITTEN))
                 await self._start(response, body)
                 await response.write_eof()
