@@ -134,7 +134,7 @@ def test_our_own_output_sent_back_is_left_alone(wire):
 def test_a_pair_is_removed_with_what_it_follows_and_is_never_split():
     """A fold over its place takes both; undone, both are back."""
     ctx = context(window=8_000)
-    history = [FIRST]
+    history = [text_message("anthropic", "user", FIRST)]
     for n in range(12):
         ctx.prepare({**body("anthropic"), "messages": history})
         seen = said("anthropic", f"Step {n} " * 60)

@@ -16,7 +16,7 @@ def entry(n, text, **more):
 
 
 def at(lines):
-    return Position(offset=lines * 10, lines=lines)
+    return Position(str(lines), lines * 10)
 
 
 def build_index(*texts, index=None, session="s", project=""):

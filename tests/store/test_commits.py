@@ -89,7 +89,7 @@ def test_a_failed_sync_is_reported_and_the_file_is_checked_again(tmp_path):
     fs = Dropping("EIO", 2, only=("sync",))
     fs.good = log_file(tmp_path).stat().st_size
     log = open_log(tmp_path, fs=fs)
-    fs.good = log.commit([{"n": 2}], at=1.0).offset
+    fs.good = log.commit([{"n": 2}], at=1.0).size
     with pytest.raises(StoreError, match="gone"):
         log.commit([{"n": 3}], at=1.0)
 

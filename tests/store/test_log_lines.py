@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store.log_lines import Position, encode_commit, scan
+from ebbtide.store.log_lines import LineEnd, Position, encode_commit, scan
 
 START = Position()
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters())
@@ -97,7 +97,7 @@ def test_a_line_too_deep_to_read_costs_that_line_only():
 def test_reading_continues_from_a_position():
     data, ends = log([{"a": 1}], [{"b": 2}, {"c": 3}])
 
-    reading = scan([data[ends[0].offset :]], ends[0])
+    reading = scan([data[ends[0].size :]], ends[0])
 
     assert (reading.records, reading.position, reading.damage) == ([{"b": 2}, {"c": 3}], ends[1], ())
 
@@ -111,13 +111,13 @@ def test_a_tail_torn_at_any_byte_leaves_the_complete_commits():
     """The last three records are one commit of two and one of one: no half of a commit is ever read."""
     data, ends = log([{"a": "x"}], [{"b": "é" * 9}, {"c": 3}], [{"d": 4}])
     records = [{"a": "x"}, {"b": "é" * 9}, {"c": 3}, {"d": 4}]
-    for cut in range(ends[0].offset, len(data)):
+    for cut in range(ends[0].size, len(data)):
         reading = scan([data[:cut]], START)
-        whole = [end for end in ends if end.offset <= cut][-1]
+        whole = [end for end in ends if end.size <= cut][-1]
         assert reading.position == whole
-        assert reading.records == records[: whole.lines]
-        torn = data[whole.offset : cut]
-        assert [(d.kind, d.offset, d.raw) for d in reading.damage] == ([("torn", whole.offset, torn)] if torn else [])
+        assert reading.records == records[: LineEnd.at(whole).lines]
+        torn = data[whole.size : cut]
+        assert [(d.kind, d.offset, d.raw) for d in reading.damage] == ([("torn", whole.size, torn)] if torn else [])
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 40, b"garbage", b'{"half":', b'{"a":1}', b'{"a":1}\r'])

@@ -1,20 +1,14 @@
-"""What every store promises about removing and checking sessions, memory and directory alike."""
+"""What every store promises about removing and checking sessions (`stores.py` lists them)."""
 
 import pytest
 
 from ebbtide.core.errors import StoreError
-from ebbtide.store import DirectoryStore, LogReplaced, MemoryStore
+from ebbtide.store import LogReplaced
 from ebbtide.store.tenants import tenant_project
-from store.faulty_fs import Quick
 
 DAY = 86_400.0
 LATER = 4e9
 """So late that every session is old, whatever the clock of the file system says."""
-
-
-@pytest.fixture(params=["memory", "directory"])
-def store(request, tmp_path):
-    return MemoryStore() if request.param == "memory" else DirectoryStore(tmp_path / "root", fs=Quick())
 
 
 def write_session(store, name, *, project="", text="x" * 1000):

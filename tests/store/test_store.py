@@ -1,4 +1,4 @@
-"""What every store promises, memory and directory alike."""
+"""What every store promises (`stores.py` lists them)."""
 
 import json
 import os
@@ -11,11 +11,6 @@ from ebbtide.core.errors import BadConfig, StoreError
 from ebbtide.store import DirectoryStore, MemoryStore, PrivateLog, message_record, open_store
 from ebbtide.store.protocol import LockLost
 from store.faulty_fs import Quick
-
-
-@pytest.fixture(params=["memory", "directory"])
-def store(request, tmp_path):
-    return MemoryStore() if request.param == "memory" else DirectoryStore(tmp_path / "root", fs=Quick())
 
 
 def said(text, session="s", parent=None, role="user"):
@@ -140,7 +135,7 @@ def test_blob_sums_are_recorded_with_the_next_commit_and_hidden_from_records(sto
     reading = log.read()
 
     assert (reading.records, list(reading.blob_sums)) == ([{"n": 1}, {"n": 2}], ["a.txt"])
-    assert reading.position.lines == 4
+    assert log.verify().lines == 4
 
 
 def test_a_fork_begins_like_the_original_and_then_differs(store):

@@ -25,7 +25,7 @@ def test_a_tail_torn_at_any_byte_is_moved_away_and_the_log_continues(tmp_path):
         root = tmp_path / str(cut)
         log_file(root).parent.mkdir(parents=True)
         log_file(root).write_bytes(data[:cut])
-        whole = middle.offset if cut >= middle.offset else first
+        whole = middle.size if cut >= middle.size else first
 
         reopened = open_log(root)
         assert log_file(root).read_bytes() == data[:whole]
@@ -33,7 +33,7 @@ def test_a_tail_torn_at_any_byte_is_moved_away_and_the_log_continues(tmp_path):
         assert data[:whole] + aside == data[:cut]
         reopened.commit([{"n": 9}], at=1.0)
 
-        expected = [1, 2, 3] if cut >= middle.offset else [1]
+        expected = [1, 2, 3] if cut >= middle.size else [1]
         assert [record["n"] for record in reopened.read().records] == [*expected, 9]
         assert verify_log(log_file(root)).ok
 

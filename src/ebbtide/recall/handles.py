@@ -284,9 +284,7 @@ def read_since(log: LogReader, position: Position) -> ReadResult | None:
             raise
         return None
     # An unfinished write does not mean that the log was replaced; a line that does not continue from here does.
-    damage_at_start = [
-        damage for damage in reading.damage if damage.offset == position.offset and damage.kind != "torn"
-    ]
+    damage_at_start = [damage for damage in reading.damage if damage.offset == position.size and damage.kind != "torn"]
     return None if has_started and damage_at_start else reading
 
 

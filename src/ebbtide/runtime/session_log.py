@@ -148,11 +148,11 @@ class CheckpointSchedule:
     """False once this process knows more than the log: a checkpoint must not contain what the log lacks."""
 
     def is_due(self, end: Position) -> bool:
-        return self.can_write and end.offset - self.covered_bytes > max(_LEAST, end.offset // _SHARE)
+        return self.can_write and end.size - self.covered_bytes > max(_LEAST, end.size // _SHARE)
 
     def build(self, state: SessionState, transcript: Transcript, end: Position) -> list[Record]:
-        self.covered_bytes = end.offset
-        return [take_snapshot(state), {**transcript.as_record(), "covers": end.offset}]
+        self.covered_bytes = end.size
+        return [take_snapshot(state), {**transcript.as_record(), "covers": end.size}]
 
     def read(self, record: Record) -> None:
         covers = record.get("covers")

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ebbtide.core.errors import StoreError
 from ebbtide.core.records import Record, format_time
@@ -45,15 +45,34 @@ DamageKind = Literal["torn", "altered", "unreadable", "gap", "unfinished"]
 line is intact, but does not follow the line it was written after. `unfinished`: intact, but its commit is not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Position:
-    """A place between two commits."""
+    """A place between two commits of one log. Compare positions, keep them, and hand them back to their store."""
+
+    token: str = ""
+    """Its meaning is the store's business. Empty at the beginning of any log."""
+    size: int = 0
+    """Bytes of the log before it, to judge what a checkpoint saves; 0 if the store does not count them."""
+
+
+class LineEnd(NamedTuple):
+    """What the token of a position says in a log of lines."""
 
     offset: int = 0
-    """Bytes before it."""
     lines: int = 0
     sum: str = "0" * 16
     """The chain up to here. An offset alone would not reveal that the file was replaced."""
+
+    @property
+    def position(self) -> Position:
+        return Position(f"{self.offset} {self.lines} {self.sum}", self.offset) if self.offset else Position()
+
+    @staticmethod
+    def at(position: Position) -> LineEnd:
+        if not position.token:
+            return LineEnd()
+        offset, lines, chain = position.token.split(" ")
+        return LineEnd(int(offset), int(lines), chain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +121,8 @@ def blob_records(sums: Mapping[str, str], at: float) -> list[Record]:
 
 def lost_end_record(old_end: Position, new_end: Position, at: float) -> Record:
     """Says that the end of the log was cut off. Without it the next commit would hide the loss."""
-    lengths = {
-        "lines": old_end.lines,
-        "bytes": old_end.offset,
-        "left_lines": new_end.lines,
-        "left_bytes": new_end.offset,
-    }
+    old, new = LineEnd.at(old_end), LineEnd.at(new_end)
+    lengths = {"lines": old.lines, "bytes": old.offset, "left_lines": new.lines, "left_bytes": new.offset}
     return {"type": "ebb", STORE: "lost", **lengths, "timestamp": format_time(at)}
 
 
@@ -137,7 +152,8 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 def encode_commit(records: Sequence[Record], start: Position) -> tuple[bytes, Position]:
     """Return the bytes of one commit, and the end of the log after it."""
-    previous, lines = start.sum.encode(), []
+    before, lines = LineEnd.at(start), []
+    previous = before.sum.encode()
     bodies = [_encode_record(record) for record in records]
     for remaining, body in zip(range(len(bodies) - 1, -1, -1), bodies, strict=True):
         mark = b"+" if remaining else b"."
@@ -146,8 +162,8 @@ def encode_commit(records: Sequence[Record], start: Position) -> tuple[bytes, Po
         lines.append(stem + _KEY + previous + mark + own + b'"}\n')
         previous = own
     data = b"".join(lines)
-    end = Position(offset=start.offset + len(data), lines=start.lines + len(lines), sum=previous.decode())
-    return data, end
+    end = LineEnd(before.offset + len(data), before.lines + len(lines), previous.decode())
+    return data, end.position
 
 
 def scan(chunks: Iterable[bytes], start: Position) -> ReadResult:
@@ -198,7 +214,8 @@ class _Scanner:
         self._unchecked_lines = 0
         self._lost_ends: list[Record] = []
         self._parse = parse
-        self._offset, self._line_count, self._sum = start.offset, start.lines, start.sum.encode()
+        self._offset, self._line_count, chain = LineEnd.at(start)
+        self._sum = chain.encode()
         self._committed = (self._offset, self._line_count, self._sum)
         """Where the last complete commit ended."""
         self._previous_intact = True
@@ -227,7 +244,7 @@ class _Scanner:
         offset, lines, chain = self._committed
         return ReadResult(
             records=self._records,
-            position=Position(offset=offset, lines=lines, sum=chain.decode()),
+            position=LineEnd(offset, lines, chain.decode()).position,
             damage=tuple(self._damage),
             header=self._header,
             blob_sums=self._blob_sums,

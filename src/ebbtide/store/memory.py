@@ -12,6 +12,7 @@ from ebbtide.core.errors import StoreError
 from ebbtide.core.records import Record
 from ebbtide.store.log_lines import (
     TAIL,
+    LineEnd,
     LogSink,
     Position,
     ReadResult,
@@ -79,11 +80,11 @@ class MemoryLog:
     def read_since(self, position: Position) -> ReadResult:
         with self._data.mutex:
             lines = self._data.lines
-            tail = bytes(lines[max(0, position.offset - TAIL) : position.offset])
-            if position.offset and last_commit_sum(tail) != position.sum:
+            tail = bytes(lines[max(0, position.size - TAIL) : position.size])
+            if position.token and last_commit_sum(tail) != LineEnd.at(position).sum:
                 self._unrecorded_sums = {}
                 raise LogReplaced(f"session {self.session!r} was deleted")
-            return scan([bytes(lines[position.offset :])], position)
+            return scan([bytes(lines[position.size :])], position)
 
     def resume(self, sink: LogSink, snapshot_format: str = "") -> ReadResult:
         del snapshot_format
@@ -100,7 +101,7 @@ class MemoryLog:
             self._check_fence(fence)
             if not records and not self._unrecorded_sums:
                 return data.end
-            header = [] if data.end.offset else [header_record(self.session, self._project, self._now)]
+            header = [] if data.end.size else [header_record(self.session, self._project, self._now)]
             lines, end = encode_commit([*header, *blob_records(self._unrecorded_sums, at), *records], data.end)
             data.lines += lines
             data.end, data.changed = end, at
@@ -148,7 +149,7 @@ class MemoryLog:
 
     def verify(self) -> VerifyResult:
         reading = self.read()
-        if not reading.position.offset:
+        if not reading.position.size:
             raise StoreError(f"session {self.session!r} is not stored")
         return check_log(reading, lambda name: encode_blob(self.read_blob(name)))
 
@@ -163,30 +164,32 @@ class PrivateLog(MemoryLog):
     def __init__(self, session: str, *, project: str = "", now: float) -> None:
         super().__init__(session, project, _SessionData(), now)
         self._pending: list[tuple[Sequence[Record], float]] = []
-        self._end = Position()
+        self._end, self._count = Position(), 0
         self._encoded_ends: dict[int, Position] = {}
         """Where in the bytes a reader stopped that had read this many records."""
 
     def read_since(self, position: Position) -> ReadResult:
         with self._data.mutex:
-            if position.lines == self._end.lines:
+            if position == self._end:
                 return ReadResult(position=self._end)
             while self._pending:
                 records, at = self._pending[0]
                 super().commit(records, at=at)
                 del self._pending[0]
             # `setdefault` keeps the first end for a count: blobs saved later are then reported again, never missed.
-            self._encoded_ends.setdefault(self._end.lines, self._data.end)
-            if position.lines in self._encoded_ends:
-                return replace(super().read_since(self._encoded_ends[position.lines]), position=self._end)
+            self._encoded_ends.setdefault(self._count, self._data.end)
+            count = int(position.token or 0)
+            if count in self._encoded_ends:
+                return replace(super().read_since(self._encoded_ends[count]), position=self._end)
             everything = super().read_since(Position())
-            return replace(everything, records=everything.records[position.lines :], position=self._end)
+            return replace(everything, records=everything.records[count:], position=self._end)
 
     def commit(self, records: Sequence[Record], *, at: float, fence: int = 0) -> Position:
         with self._data.mutex:
             self._check_fence(fence)
             self._pending.append((records, at))
-            self._end = Position(lines=self._end.lines + len(records))
+            self._count += len(records)
+            self._end = Position(str(self._count)) if self._count else Position()
             return self._end
 
 
@@ -201,7 +204,7 @@ class MemoryStore:
         return MemoryLog(session, project, self._data.get((project, session), _SessionData()), 0.0)
 
     def list_sessions(self) -> list[SessionInfo]:
-        used = [(key, data) for key, data in list(self._data.items()) if data.end.offset]
+        used = [(key, data) for key, data in list(self._data.items()) if data.end.size]
         used.sort(key=lambda pair: pair[1].changed, reverse=True)
         return [
             describe_session(self.peek(session, project=project).read(), session=session, path="", changed=data.changed)
@@ -211,7 +214,7 @@ class MemoryStore:
     def gc(
         self, *, older_than: float | None = None, max_bytes: int | None = None, now: float, dry_run: bool = False
     ) -> GcResult:
-        used = {key: data for key, data in self._data.items() if data.end.offset and now - data.changed > GRACE}
+        used = {key: data for key, data in self._data.items() if data.end.size and now - data.changed > GRACE}
         old = {key for key, data in used.items() if older_than is not None and now - data.changed > older_than}
         remaining = sum(data.bytes for data in self._data.values()) - sum(self._data[key].bytes for key in old)
         for key in sorted(used.keys() - old, key=lambda key: used[key].changed):
@@ -224,13 +227,13 @@ class MemoryStore:
 
     def delete_session(self, session: str, *, project: str = "", force: bool = False) -> GcResult:
         data = self._data.get((project, session))
-        if data is None or not data.end.offset:
+        if data is None or not data.end.size:
             raise StoreError(f"there is no session {session!r} of ours to delete")
         return self._delete({(project, session)}, force=force)
 
     def delete_tenant(self, tenant: str, *, force: bool = False) -> GcResult:
         project = tenant_project(tenant)
-        keys = {key for key, data in self._data.items() if key[0] == project and data.end.offset}
+        keys = {key for key, data in self._data.items() if key[0] == project and data.end.size}
         return self._delete(keys, force=force)
 
     def _delete(self, keys: Set[tuple[str, str]], *, force: bool) -> GcResult:

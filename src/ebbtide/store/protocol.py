@@ -1,4 +1,4 @@
-"""What every store promises. Each store runs the same tests (`tests/store/test_store.py`).
+"""What every store promises. Each store runs the same tests: add it to `tests/store/stores.py`.
 
 A session is a log of JSON records and the blobs (long texts) that its records name. The log only grows, by commits:
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ebbtide.core.errors import StoreError
 from ebbtide.core.records import MESSAGE_TYPES, Record, derive_uuid, first_text, format_time, int_in, str_in
 from ebbtide.core.text.preview import pluralize
-from ebbtide.store.log_lines import STORE, ReadResult, blob_sum, check_blob_name
+from ebbtide.store.log_lines import STORE, LineEnd, Position, ReadResult, blob_sum, check_blob_name
 from ebbtide.store.protocol import Log, LogReader, SessionInfo, VerifyResult
 
 NO_PROMPT = "No prompt"
@@ -33,7 +33,7 @@ def describe_session(log: ReadResult, *, session: str, path: str, changed: float
         messages=len(messages),
         created=str(header.get("timestamp") or (times[0] if times else format_time(changed))),
         modified=times[-1] if times else format_time(changed),
-        bytes=log.position.offset,
+        bytes=log.position.size,
     )
 
 
@@ -53,7 +53,7 @@ def fork_log(source: LogReader, target: Log, *, upto: int | None, now: float) ->
     with target.lock() as has_lock:
         if not has_lock:
             raise StoreError(f"session {target.session!r} is locked by another process")
-        if target.read().position.offset:
+        if target.read().position != Position():
             raise StoreError(f"session {target.session!r} already exists")
         for blob in source.list_blobs():
             target.save_blob(blob.name, source.read_blob(blob.name))
@@ -64,7 +64,7 @@ def check_log(log: ReadResult, read_blob: Callable[[str], bytes]) -> VerifyResul
     """Check what was read of a log, and its blobs. `read_blob` may raise OSError or `StoreError`."""
     return VerifyResult(
         path="",
-        lines=log.position.lines,
+        lines=LineEnd.at(log.position).lines,
         unchecked_lines=log.unchecked_lines,
         blobs=len(log.blob_sums),
         damage=log.damage,

@@ -191,7 +191,7 @@ async def errors_as_json(
 
 def _progress(opened: OpenSession) -> Json:
     """Return figures that change whenever the session does: usage, for one, arrives after its request."""
-    return {"calls": len(opened.history.turns), "place": opened.position.offset, "file": opened.file_stamp[0]}
+    return {"calls": len(opened.history.turns), "place": opened.position.size, "file": opened.file_stamp[0]}
 
 
 async def _send(stream: web.StreamResponse, event: Json) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ebbtide.core.records import Record
 from ebbtide.store.directory.safe_fs import Folder
-from ebbtide.store.log_lines import TAIL, Position, encode_commit, last_commit_sum, scan
+from ebbtide.store.log_lines import TAIL, LineEnd, Position, encode_commit, last_commit_sum, scan
 
 SUFFIX = ".resume"
 
@@ -27,7 +27,7 @@ class Checkpoint(NamedTuple):
 
 
 def write_checkpoint(folder: Folder, stem: str, checkpoint: Checkpoint) -> None:
-    end = checkpoint.position
+    end = LineEnd.at(checkpoint.position)
     header: Record = {"type": "ebb", "kind": "resume", "form": checkpoint.snapshot_format}
     header |= {"sums": dict(checkpoint.blob_sums), "offset": end.offset, "lines": end.lines, "sum": end.sum}
     data, _ = encode_commit([header, *checkpoint.records], Position())
@@ -48,4 +48,4 @@ def read_checkpoint(folder: Folder, stem: str, snapshot_format: str) -> Checkpoi
         return None
     if last_commit_sum(folder.read(f"{stem}.jsonl", offset=max(0, offset - TAIL), end=offset)) != end_sum:
         return None
-    return Checkpoint(snapshot_format, Position(offset=offset, lines=lines, sum=end_sum), sums, records)
+    return Checkpoint(snapshot_format, LineEnd(offset, lines, end_sum).position, sums, records)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 from ebbtide.core.errors import StoreError
 from ebbtide.store.directory.safe_fs import LOCK, FileSystem, Folder, StoreRoot
-from ebbtide.store.log_lines import Position
+from ebbtide.store.log_lines import LineEnd, Position
 from ebbtide.store.protocol import LOCK_TIMEOUT, LockLost
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05  # seconds: a commit takes a few milliseconds
@@ -86,7 +86,8 @@ class SessionLock:
     def write_end(self, end: Position) -> None:
         """Note how far the log goes. It is written after the log, so it may be behind it, but never ahead."""
         with suppress(OSError):
-            self._root.fs.write_at(self._fd, b"%020d %012d %s\n" % (end.offset, end.lines, end.sum.encode()), 0)
+            offset, lines, chain = LineEnd.at(end)
+            self._root.fs.write_at(self._fd, b"%020d %012d %s\n" % (offset, lines, chain.encode()), 0)
 
     def read_end(self) -> Position | None:
         """Return where the last commit of any process ended. Call it only while the lock is held."""
@@ -132,4 +133,4 @@ class SessionLock:
 def read_committed_end(fs: FileSystem, fd: int) -> Position | None:
     """Read from a lock file where the last commit ended."""
     match = _COMMITTED_END.fullmatch(fs.read(fd, _END_BYTES, 0))
-    return Position(offset=int(match[1]), lines=int(match[2]), sum=match[3].decode()) if match else None
+    return LineEnd(int(match[1]), int(match[2]), match[3].decode()).position if match else None

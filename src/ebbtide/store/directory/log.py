@@ -23,6 +23,7 @@ from ebbtide.store.directory.session_index import add_session
 from ebbtide.store.directory.verify import verify_log
 from ebbtide.store.log_lines import (
     TAIL,
+    LineEnd,
     LogSink,
     Position,
     ReadResult,
@@ -73,14 +74,14 @@ class DirectoryLog:
     def read_since(self, position: Position) -> ReadResult:
         with as_store_error(f"read {self._file.path}"):
             length = self._file.length()
-            if length == position.offset:
+            if length == position.size:
                 return ReadResult(position=position)
-            if length < position.offset:
-                raise self._replaced(f"is shorter than it was: {length} bytes, {position.offset} were read")
+            if length < position.size:
+                raise self._replaced(f"is shorter than it was: {length} bytes, {position.size} were read")
             with self._file.folder() as folder:
                 result = self._scan(folder, position)
                 damaged_at = result.damage[0].offset if result.damage else None
-                if damaged_at == position.offset and not self._file.has_commit_at(position, folder):
+                if damaged_at == position.size and not self._file.has_commit_at(position, folder):
                     raise self._replaced("was exchanged for another")
                 return result
 
@@ -95,7 +96,7 @@ class DirectoryLog:
                     sink(checkpoint.records)
                     self._sums |= checkpoint.blob_sums
                     start = checkpoint.position
-                chunks = folder.read_chunks(self._file.name, offset=start.offset)
+                chunks = folder.read_chunks(self._file.name, offset=start.size)
                 return self._note_checked(scan_for_resume(chunks, start, sink))
 
     def write_checkpoint(self, records: Sequence[Record], position: Position, snapshot_format: str) -> None:
@@ -112,11 +113,11 @@ class DirectoryLog:
                 start, separator = self._prepare_end(folder)
                 if not records and not self._unrecorded_sums:
                     return start
-                header = [] if start.offset else [header_record(self.session, self._project, self._now)]
-                lost = self._lost_end(self._end if start.offset and self._end else start, at)
+                header = [] if start.size else [header_record(self.session, self._project, self._now)]
+                lost = self._lost_end(self._end if start.size and self._end else start, at)
                 sums = blob_records(self._unrecorded_sums, at)
                 data, end = encode_commit([*header, *lost, *sums, *records], start)
-                self._file.append(folder, separator + data, start.offset - len(separator))
+                self._file.append(folder, separator + data, start.size - len(separator))
             self._lock.write_end(end)
             self._end = self._own_end = end
             self._sums |= self._unrecorded_sums
@@ -211,7 +212,7 @@ class DirectoryLog:
         return LogReplaced(f"{self._file.path} {reason}")
 
     def _scan(self, folder: Folder, start: Position) -> ReadResult:
-        return self._note_checked(scan(folder.read_chunks(self._file.name, offset=start.offset), start))
+        return self._note_checked(scan(folder.read_chunks(self._file.name, offset=start.size), start))
 
     def _note_checked(self, result: ReadResult) -> ReadResult:
         """Remember how far the log was checked, so that a commit need not read it again."""
@@ -225,12 +226,12 @@ class DirectoryLog:
         The file is cut to that end if possible; if not, the bytes separate the next commit from the unfinished one.
         """
         checked, length = self._end or Position(), self._file.length()
-        if length == checked.offset:
+        if length == checked.size:
             return checked, b""
         if not length:
             return Position(), b""
-        result = self._scan(folder, checked if length > checked.offset else Position())
-        tail = folder.read(self._file.name, offset=result.position.offset)
+        result = self._scan(folder, checked if length > checked.size else Position())
+        tail = folder.read(self._file.name, offset=result.position.size)
         return self._file.repair_tail(folder, result.position, tail) if tail else (result.position, b"")
 
     def _lost_end(self, end: Position, at: float) -> list[Record]:
@@ -239,13 +240,13 @@ class DirectoryLog:
         If the file is gone altogether, the session was removed, and there is nothing to record.
         """
         committed = self._lock.read_end() if end != self._own_end else None
-        if committed is None or committed.offset <= end.offset or not self._file.exists():
+        if committed is None or committed.size <= end.size or not self._file.exists():
             return []
         return [lost_end_record(committed, end, at)]
 
     def _is_orphan(self, name: str) -> bool:
         """Whether no commit names the blob: its writer died in between. Call it only under the lock."""
-        is_checked = self._end is not None and self._end.offset == self._file.length()
+        is_checked = self._end is not None and self._end.size == self._file.length()
         return is_checked and name not in self._sums and name not in self._unrecorded_sums
 
 
@@ -276,8 +277,8 @@ class _LogFile:
 
     def has_commit_at(self, position: Position, folder: Folder) -> bool:
         """Whether the bytes before a position are still those of the log it was taken from."""
-        tail = folder.read(self.name, offset=max(0, position.offset - TAIL), end=position.offset)
-        return position.offset == 0 or last_commit_sum(tail) == position.sum
+        tail = folder.read(self.name, offset=max(0, position.size - TAIL), end=position.size)
+        return position.size == 0 or last_commit_sum(tail) == LineEnd.at(position).sum
 
     def append(self, folder: Folder, data: bytes, start: int) -> None:
         fs = self._fs
@@ -308,13 +309,13 @@ class _LogFile:
         completed = scan([tail, b"\n"], end)
         if completed.unchecked_lines and not completed.damage:
             # Another program's line that lacks only its newline. A line of ours was never acknowledged.
-            self.append(folder, b"\n", end.offset + len(tail))
+            self.append(folder, b"\n", end.size + len(tail))
             return completed.position, b""
         self._save_torn(folder, tail)
         fd = folder.open(self.name, APPEND)
         try:
             try:
-                self._fs.truncate(fd, end.offset)
+                self._fs.truncate(fd, end.size)
             except OSError:
                 # An append-only file, or a failing disk. An empty line marks the commit before it as unfinished.
                 return scan([tail, b"\n\n"], end).position, b"\n\n"

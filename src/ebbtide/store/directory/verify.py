@@ -8,7 +8,7 @@ from dataclasses import replace
 from ebbtide.store.directory.blobs import BlobFolder
 from ebbtide.store.directory.lock import read_committed_end
 from ebbtide.store.directory.safe_fs import READ, FileSystem, Folder, StoreRoot, as_store_error
-from ebbtide.store.log_lines import Position, ReadResult, scan
+from ebbtide.store.log_lines import LineEnd, Position, ReadResult, scan
 from ebbtide.store.protocol import VerifyResult
 from ebbtide.store.sessions import check_log
 
@@ -30,11 +30,12 @@ def _read(folder: Folder, name: str, stem: str) -> tuple[ReadResult, list[str]]:
     end = _committed_end(folder, stem)
     if end is None:
         return scan(folder.read_chunks(name), Position()), []
-    first = scan(folder.read_chunks(name, end=end.offset), Position())
-    if (first.position.offset, first.position.sum) != (end.offset, end.sum):
-        problem = f"the first {end.offset} bytes ({end.lines} lines) were committed and are no longer as they were"
+    first = scan(folder.read_chunks(name, end=end.size), Position())
+    if first.position != end:
+        lines = LineEnd.at(end).lines
+        problem = f"the first {end.size} bytes ({lines} lines) were committed and are no longer as they were"
         return scan(folder.read_chunks(name), Position()), [problem]
-    rest = scan(folder.read_chunks(name, offset=end.offset), first.position)
+    rest = scan(folder.read_chunks(name, offset=end.size), first.position)
     both = ReadResult(
         records=first.records + rest.records,
         position=rest.position,

@@ -15,14 +15,14 @@ from typing import NamedTuple
 from ebbtide.store.log_lines import Position
 from ebbtide.store.search.words import Term, split_words
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 """Of the tables and of how text is split into words. An index of another version is built again."""
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{400,}")
 """Pictures, signatures and archives as text. They are not indexed: they would fill the index."""
 
 _TABLES = """
 CREATE TABLE project (id INTEGER PRIMARY KEY, path TEXT UNIQUE);
-CREATE TABLE session (id INTEGER PRIMARY KEY, project INTEGER, name TEXT, offset INTEGER, lines INTEGER, sum TEXT,
+CREATE TABLE session (id INTEGER PRIMARY KEY, project INTEGER, name TEXT, position TEXT, size INTEGER,
     UNIQUE (project, name));
 CREATE TABLE message (session INTEGER, uuid TEXT, number INTEGER, PRIMARY KEY (session, uuid)) WITHOUT ROWID;
 CREATE TABLE entry (id INTEGER PRIMARY KEY, session INTEGER, handle TEXT, place INTEGER, message INTEGER, role TEXT,
@@ -134,10 +134,10 @@ def create_tables(db: sqlite3.Connection) -> None:
 def find_session(db: sqlite3.Connection, project: str, session: str) -> tuple[int, Position]:
     """Return the session's id and how far it is indexed; 0 if it is not."""
     row = db.execute(
-        "SELECT s.id, offset, lines, sum FROM session s JOIN project p ON p.id = s.project WHERE path = ? AND name = ?",
+        "SELECT s.id, position, size FROM session s JOIN project p ON p.id = s.project WHERE path = ? AND name = ?",
         (project, session),
     ).fetchone()
-    return (int(row[0]), Position(offset=row[1], lines=row[2], sum=row[3])) if row else (0, Position())
+    return (int(row[0]), Position(row[1], row[2])) if row else (0, Position())
 
 
 def add_session(db: sqlite3.Connection, project: str, session: str) -> tuple[int, Position, str]:
@@ -146,8 +146,8 @@ def add_session(db: sqlite3.Connection, project: str, session: str) -> tuple[int
     (project_id,) = db.execute("SELECT id FROM project WHERE path = ?", (project,)).fetchone()
     start = Position()
     db.execute(
-        "INSERT OR IGNORE INTO session (project, name, offset, lines, sum) VALUES (?, ?, ?, ?, ?)",
-        (project_id, session, start.offset, start.lines, start.sum),
+        "INSERT OR IGNORE INTO session (project, name, position, size) VALUES (?, ?, ?, ?)",
+        (project_id, session, start.token, start.size),
     )
     session_id, position = find_session(db, project, session)
     return session_id, position, f"p{project_id} s{session_id}"
@@ -175,9 +175,7 @@ def insert_batch(db: sqlite3.Connection, session: int, scope: str, batch: IndexB
         [(session, storable(uuid), number) for uuid, number in batch.messages],
     )
     end = batch.position
-    db.execute(
-        "UPDATE session SET offset = ?, lines = ?, sum = ? WHERE id = ?", (end.offset, end.lines, end.sum, session)
-    )
+    db.execute("UPDATE session SET position = ?, size = ? WHERE id = ?", (end.token, end.size, session))
 
 
 def _insert_entry(db: sqlite3.Connection, session: int, scope: str, entry: IndexEntry) -> None:
