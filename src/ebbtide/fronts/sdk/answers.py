@@ -71,7 +71,7 @@ def _reader_of_bytes(response: object, record: OnBytes) -> OnBytes:
     return lambda raw: record(to_server_sent_events(raw))
 
 
-def attach_report(value: object, report: Report) -> None:
+def attach_report(value: object, report: Report | None) -> None:
     """Set `_ebbtide` where the object allows it. Models forbid unknown fields but not attributes."""
     with suppress(Exception):
         object.__setattr__(value, "_ebbtide", report)

@@ -47,13 +47,14 @@ def wrap_by_request(client: T, gate: CallGate, *, is_async: bool) -> T:
     wrapped = cast(Callable[[], T], client.copy)()  # type: ignore[attr-defined]
     base = cast(Hashable, type(wrapped))
     wrapped.__class__ = _async_class(base) if is_async else _sync_class(base)
-    _bind(wrapped, gate)
+    bind_gate(wrapped, gate)
     return wrapped
 
 
-def _bind(client: object, gate: CallGate) -> None:
+def bind_gate(client: object, gate: CallGate, *, credential_of: object = None) -> None:
+    """Let the client know its gate and its sessions. The credential may be that of another object."""
     setattr(client, _GATE, gate)
-    client.ebbtide = gate.sessions_of(client)  # type: ignore[attr-defined]
+    client.ebbtide = gate.sessions_of(credential_of or client)  # type: ignore[attr-defined]
 
 
 def find_request_gate(client: object) -> CallGate | None:
@@ -167,7 +168,7 @@ def _on_response(on_response: OnResponse | None) -> Iterator[None]:
 def _derive(base: type, request: Callable[..., object], process_response: Callable[..., object]) -> type:
     def copy_client(self: object, *args: object, **options: object) -> object:
         new = cast(Callable[..., object], base.copy)(self, *args, **options)  # type: ignore[attr-defined]
-        _bind(new, getattr(self, _GATE))
+        bind_gate(new, getattr(self, _GATE))
         return new
 
     members: dict[str, object] = {"request": request, "copy": copy_client, "with_options": copy_client}

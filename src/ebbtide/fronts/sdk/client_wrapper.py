@@ -12,9 +12,10 @@ from typing import Any, Protocol, TypeVar, cast
 
 from ebbtide.compaction.answer_sources import SummarizeFunction, Summarizer
 from ebbtide.core.errors import BadConfig
+from ebbtide.fronts.sdk.by_genai import ask_model, is_genai, wrap_genai, write_back
 from ebbtide.fronts.sdk.by_middleware import find_middleware_gate, wrap_by_middleware
 from ebbtide.fronts.sdk.by_request import can_answer_recalls, find_request_gate, wrap_by_request
-from ebbtide.fronts.sdk.call_gate import AskModel, CallGate, OnReport
+from ebbtide.fronts.sdk.call_gate import AskModel, CallGate, OnReport, WriteBack
 from ebbtide.fronts.sdk.sessions import Body, ModelCall, SessionName
 from ebbtide.policy import Policy, preset
 from ebbtide.runtime import Context
@@ -23,7 +24,7 @@ from ebbtide.store import open_store
 
 T = TypeVar("T")
 
-_CLIENTS = "a client of the anthropic or openai SDK, such as anthropic.Anthropic or openai.AsyncOpenAI"
+_CLIENTS = "a client of an SDK, such as anthropic.Anthropic, openai.AsyncOpenAI or google.genai.Client"
 
 
 class Client(Protocol):
@@ -81,10 +82,12 @@ def wrap(
         session=session,
         parent=parent,
         adds_recall_tools=_recall_mode(options) == "tool" and _can_hold_back(client, has_middleware),
-        write_back=_write_back if sdk == "anthropic" else list,
-        ask=_ask_model(cast(Client, client), summarizer, is_async=is_async),
+        write_back=_WRITE_BACK.get(sdk, list),
+        ask=_ask_model(client, sdk, summarizer, is_async=is_async),
         on_report=on_report,
     )
+    if sdk == "google":
+        return wrap_genai(client, gate)
     if has_middleware:
         return wrap_by_middleware(client, gate, is_async=is_async)
     return wrap_by_request(client, gate, is_async=is_async)
@@ -92,6 +95,8 @@ def wrap(
 
 def _check_client(client: object) -> str:
     """Return the SDK that the client's class, or one it derives from, comes from. Raises if it cannot be wrapped."""
+    if is_genai(client):
+        return "google"
     packages = {kind.__module__.partition(".")[0] for kind in type(client).__mro__}
     sdk = next((name for name in ("anthropic", "openai") if name in packages), "")
     if not sdk or not callable(getattr(client, "post", None)) or not hasattr(client, "copy"):
@@ -142,7 +147,7 @@ def _check_options(options: Mapping[str, object]) -> Mapping[str, object]:
 def _can_hold_back(client: object, has_middleware: bool) -> bool:
     """Tell whether we can change this client's answers before it reads them. We do not write Amazon's streams."""
     is_bedrock = any(kind.__name__ == "BaseBedrockClient" for kind in type(client).__mro__)
-    return not is_bedrock and (has_middleware or can_answer_recalls(client))
+    return not is_bedrock and (has_middleware or is_genai(client) or can_answer_recalls(client))
 
 
 def _recall_mode(options: Mapping[str, object]) -> object:
@@ -167,11 +172,15 @@ def _new_context(
     return cast(Callable[..., Context], Context)(**call_options)
 
 
-def _ask_model(client: Client, summarizer: str | SummarizeFunction | None, *, is_async: bool) -> AskModel | None:
+def _ask_model(
+    client: object, sdk: str, summarizer: str | SummarizeFunction | None, *, is_async: bool
+) -> AskModel | None:
     if summarizer is None:
         return None
+    if isinstance(summarizer, str) and sdk == "google":
+        return partial(ask_model, client)
     if isinstance(summarizer, str):
-        return partial(_apost, client) if is_async else partial(_post, client)
+        return partial(_apost, cast(Client, client)) if is_async else partial(_post, cast(Client, client))
     if inspect.iscoroutinefunction(summarizer):
 
         async def ask(_: ModelCall, request: Body) -> object:
@@ -187,6 +196,9 @@ def _write_back(messages: list[object]) -> list[object]:
     if construct is None:
         return messages
     return [{**message, "content": construct(**message).content} for message in cast(list[dict[str, Any]], messages)]
+
+
+_WRITE_BACK: Mapping[str, WriteBack] = {"anthropic": _write_back, "google": write_back}
 
 
 def _post(client: Client, call: ModelCall, request: Body) -> object:

@@ -18,6 +18,21 @@ from ebbtide.runtime.recall_rounds import RecallCalls, RecallRounds, event_frame
 from ebbtide.wire import WIRES
 
 
+class Received(Protocol):
+    """An answer of a model: its bytes, read or to be read."""
+
+    @property
+    def status_code(self) -> int: ...
+    @property
+    def headers(self) -> object: ...
+    def iter_bytes(self) -> Iterator[bytes]: ...
+    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
+    def read(self) -> bytes: ...
+    async def aread(self) -> bytes: ...
+    def close(self) -> None: ...
+    async def aclose(self) -> None: ...
+
+
 class ReadableResponse(Response, Protocol):
     """What the HTTP responses of httpx and httpx2 share, as far as it is needed here."""
 
@@ -31,8 +46,8 @@ class ReadableResponse(Response, Protocol):
     async def aclose(self) -> None: ...
 
 
-Send = Callable[[GatedCall], ReadableResponse]
-AsyncSend = Callable[[GatedCall], Awaitable[ReadableResponse]]
+Send = Callable[[GatedCall], Received]
+AsyncSend = Callable[[GatedCall], Awaitable[Received]]
 
 
 class RecallAnswer:
@@ -45,7 +60,7 @@ class RecallAnswer:
         self._rounds = RecallRounds(self._wire)
         self._chunks: list[bytes] = []
         self._is_stream: bool | None = None
-        self._failure: ReadableResponse | None = None
+        self._failure: Received | None = None
         """What came instead of an answer when the model was asked to go on."""
         self._shown: object = None
         """The response that the caller gets."""
@@ -54,13 +69,13 @@ class RecallAnswer:
 
     def show(self, response: ReadableResponse, send: Send) -> ReadableResponse:
         """Return the response that the caller gets for this one. `send` sends the next request."""
-        self._begin(response)
+        self.begin(response)
         if not response.is_closed:
-            return self._replace(response, stream=_shown_stream(response, self._parts(response, send)))
-        content = b"".join(self._parts(response, send))
-        return self._failure or self._replace(response, content=content)
+            return self._replace(response, stream=_shown_stream(response, self.parts(response, send)))
+        content = b"".join(self.parts(response, send))
+        return cast(ReadableResponse, self._failure) if self._failure else self._replace(response, content=content)
 
-    def _parts(self, response: ReadableResponse, send: Send) -> Iterator[bytes]:
+    def parts(self, response: Received, send: Send) -> Iterator[bytes]:
         while True:
             try:
                 for chunk in response.iter_bytes():
@@ -77,20 +92,20 @@ class RecallAnswer:
                 return
             response = send(gated)
             self.gated = gated
-            if not self._begin(response):
+            if not self.begin(response):
                 yield self._error(response.read())
                 return
 
     # --- async ---------------------------------------------------------------------------------------------------
 
     async def ashow(self, response: ReadableResponse, send: AsyncSend) -> ReadableResponse:
-        self._begin(response)
+        self.begin(response)
         if not response.is_closed:
-            return self._replace(response, stream=_shown_stream(response, self._aparts(response, send)))
-        content = b"".join([part async for part in self._aparts(response, send)])
-        return self._failure or self._replace(response, content=content)
+            return self._replace(response, stream=_shown_stream(response, self.aparts(response, send)))
+        content = b"".join([part async for part in self.aparts(response, send)])
+        return cast(ReadableResponse, self._failure) if self._failure else self._replace(response, content=content)
 
-    async def _aparts(self, response: ReadableResponse, send: AsyncSend) -> AsyncIterator[bytes]:
+    async def aparts(self, response: Received, send: AsyncSend) -> AsyncIterator[bytes]:
         while True:
             try:
                 async for chunk in response.aiter_bytes():
@@ -107,13 +122,13 @@ class RecallAnswer:
                 return
             response = await send(gated)
             self.gated = gated
-            if not self._begin(response):
+            if not self.begin(response):
                 yield self._error(await response.aread())
                 return
 
     # --- one answer of the model -----------------------------------------------------------------------------------
 
-    def _begin(self, response: ReadableResponse) -> bool:
+    def begin(self, response: Received) -> bool:
         """Begin to read an answer of the model. Return whether it is one."""
         is_stream, self._chunks = "event-stream" in _header(response, "content-type"), []
         if response.status_code >= 400 or self._is_stream not in (None, is_stream):

@@ -38,6 +38,8 @@ _UNNAMED = "lane-"
 """How our names for unnamed sessions begin."""
 _KEYS = ("api_key", "auth_token", "access_token", "_azure_ad_token")
 _ACCOUNTS = ("organization", "project", "project_id", "workspace_id", "aws_access_key", "aws_profile")
+_CREDENTIAL_OBJECTS = ("credentials", "_credentials")
+"""Attributes with Google's credentials: their token changes every hour, but the account stays."""
 _KEY_PROVIDERS = ("_api_key_provider", "_azure_ad_token_provider")
 """Attributes of clients that fetch their key by a function. Such keys are short-lived and identify nothing."""
 
@@ -99,7 +101,7 @@ def identify_owner(client: object, headers: Mapping[str, object], body: Body) ->
     """
     all_headers: dict[str, object] = {}
     with suppress(Exception):  # a client of another version or class may do anything there
-        all_headers |= dict(getattr(client, "default_headers", {}))
+        all_headers |= dict(getattr(client, "default_headers", None) or client._http_options.headers)  # type: ignore[attr-defined]
     all_headers |= headers
     texts = {name.lower(): value for name, value in all_headers.items() if isinstance(value, str)}
     has_fetched_key = any(callable(getattr(client, name, None)) for name in _KEY_PROVIDERS)
@@ -107,6 +109,9 @@ def identify_owner(client: object, headers: Mapping[str, object], body: Body) ->
         texts.pop("authorization", None)
     names = _ACCOUNTS if has_fetched_key else (*_KEYS, *_ACCOUNTS)
     attributes = [(name, value) for name in names if isinstance(value := getattr(client, name, None), str)]
+    for holder in (getattr(client, name, None) for name in _CREDENTIAL_OBJECTS):
+        account = getattr(holder, "service_account_email", None) or getattr(holder, "client_id", None)
+        attributes += [("account", account)] if isinstance(account, str) else []
     caller = identify_caller(texts, body)
     credentials = (*caller.credentials, *attributes)
     return Owner(digest([*map(list, credentials)]), digest([*map(list, (*caller.ids, *credentials))]))
