@@ -107,10 +107,10 @@ def _table_prices(models: Sequence[str], only: str | None) -> tuple[Tariffs | No
 
 def _per_token(prices: Rates | Tariff, factor: float) -> Tariff:
     """Prices per million tokens, times `factor`, as prices per token."""
-    input, read, write, output = (
-        price * factor / _MILLION for price in (prices.input, prices.read, prices.write, prices.output)
+    input, read, write, output, write_1h = (
+        price * factor / _MILLION for price in (prices.input, prices.read, prices.write, prices.output, prices.write_1h)
     )
-    return Tariff(input=input, read=read, write=write, output=output)
+    return Tariff(input=input, read=read, write=write, output=output, write_1h=write_1h)
 
 
 @dataclass(slots=True)

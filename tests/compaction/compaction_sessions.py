@@ -82,7 +82,8 @@ class EventLog:
 
 
 def context(**options: Any) -> Context:
-    return Context(**{"model": MODEL, "window": WINDOW, "clock": Clock(), "policy": EARLY, **options})
+    settings = {"model": MODEL, "window": WINDOW, "clock": Clock(), "policy": EARLY, "marks": False}
+    return Context(**{**settings, **options})
 
 
 def walk(ctx: Context, messages: list[Body], start: int = 1) -> Iterator[Ready]:

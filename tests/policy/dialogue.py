@@ -36,6 +36,7 @@ class _FullLog:
 
 
 def context(policy, *, window=200_000, clock=None, **options):
+    options = {"marks": False, **options}
     return Context(model="claude-opus-4-5", window=window, policy=policy, clock=clock or Clock(), **options)
 
 

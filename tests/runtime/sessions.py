@@ -60,7 +60,9 @@ class Clock:
 
 def context(**options):
     clock = options.pop("clock", None) or Clock()
-    return Context(**{"model": "claude-opus-4-5", "window": 30_000, "clock": clock, "policy": EARLY, **options})
+    # Where a test is not about cache breakpoints, requests that need no edit stay as they are.
+    settings = {"model": "claude-opus-4-5", "window": 30_000, "clock": clock, "policy": EARLY, "marks": False}
+    return Context(**{**settings, **options})
 
 
 def run(ctx, messages, start=1):

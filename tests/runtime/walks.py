@@ -78,7 +78,14 @@ class Walk:
 
 def unmarked(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: unmarked(one) for key, one in value.items() if key != "cache_control"}
+        # A string is one text block: it is written as one to carry a mark.
+        return {
+            key: [{"type": "text", "text": one}]
+            if key in ("content", "system") and isinstance(one, str)
+            else unmarked(one)
+            for key, one in value.items()
+            if key != "cache_control"
+        }
     return [unmarked(one) for one in value] if isinstance(value, list) else value
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from ebbtide.accounting.attribution import Attribution, CallEffect
 from ebbtide.accounting.calls import CallCost, EditCost, Ledger, build_ledger
 from ebbtide.core.cache.prefix import Prices, calls_to_break_even, prices_for
-from ebbtide.core.types import Usage
+from ebbtide.core.types import HOUR, Usage
 
 OUTPUT_PRICE = 5.0
 """Input tokens that an output token costs: five at Anthropic, four to eight elsewhere. Only answers use it."""
@@ -35,13 +35,17 @@ class Tariff:
     read: float
     write: float
     output: float
+    write_1h: float = 0.0
+    """To keep it for an hour; 0 if that costs what `write` does."""
 
     def prompt_cost(self, usage: Usage) -> float:
         """The price of the prompt. Replies cost the same with and without edits."""
-        return self.input * usage.input + self.read * usage.cache_read + self.write * usage.cache_write
+        hour = usage.cache_write_1h if self.write_1h else 0
+        written = self.write * (usage.cache_write - hour) + self.write_1h * hour
+        return self.input * usage.input + self.read * usage.cache_read + written
 
     def without_cache(self) -> Tariff:
-        return replace(self, read=self.input, write=self.input)
+        return replace(self, read=self.input, write=self.input, write_1h=0.0)
 
 
 Tariffs = Callable[[str, float, int], Tariff]
@@ -51,7 +55,8 @@ Tariffs = Callable[[str, float, int], Tariff]
 def relative_tariff(model: str, ttl: float, prompt: int) -> Tariff:  # noqa: ARG001 - in this currency length costs no extra
     """Return prices in uncached input tokens, so that no price list is needed."""
     prices = prices_for(model, ttl)
-    return Tariff(input=1.0, read=prices.read, write=prices.write, output=OUTPUT_PRICE)
+    hour = prices_for(model, HOUR).write
+    return Tariff(input=1.0, read=prices.read, write=prices.write, output=OUTPUT_PRICE, write_1h=hour)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

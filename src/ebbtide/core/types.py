@@ -211,6 +211,10 @@ class Usage:
         return self.prompt + self.output
 
 
+FRONT = -1
+"""Stands for the system prompt and the tools among the indexes of messages."""
+
+
 class SentRequest(NamedTuple):
     """One request that was sent. What is cached, and why a cache was lost, follows from these."""
 
@@ -231,6 +235,8 @@ class SentRequest(NamedTuple):
     """Seconds that the provider keeps the prefix."""
     window: int = 0
     """The window at that time, in tokens; 0 in a log without it."""
+    hour: tuple[int, ...] = ()
+    """Indexes of the messages whose breakpoint asks for an hour; `FRONT` for what comes before the messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

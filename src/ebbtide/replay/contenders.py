@@ -90,6 +90,8 @@ class EngineContender:
     can_recall: bool = True
     is_library: bool = False
     """Whether our library sets the cache breakpoints, because the program that uses it sets none."""
+    marks: bool = True
+    """Whether the library does so. False shows what a program pays without any."""
     _now: float = 0.0
     _side_calls: list[SideCall] = field(default_factory=list)
     _does_not_fit: bool = False
@@ -103,7 +105,7 @@ class EngineContender:
             wire=self.session.wire.name,
             summarizer=self._summarize if self.has_model else None,
             clock=lambda: self._now,
-            marks=self.is_library,
+            marks=self.is_library and self.marks,
         )
 
     def send(self, call: ReplayCall) -> ContenderRequest:

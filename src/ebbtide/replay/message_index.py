@@ -123,6 +123,9 @@ def is_user_text(block: Block) -> bool:
 
 
 def _content_key(message: object) -> bytes:
+    if isinstance(message, Mapping) and isinstance(message.get("content"), str):
+        # For the provider a string is one text block. A client writes the block to put a breakpoint on it.
+        message = {**message, "content": [{"type": "text", "text": message["content"]}]}
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=str)
     if '"cache_control"' in text:
         text = json.dumps(_strip_cache_control(message), ensure_ascii=False, separators=(",", ":"), default=str)

@@ -121,22 +121,32 @@ _CAN_SEARCH = frozenset({"default", "lean"})
 
 LIBRARY = "+library"
 """Ends the name of a contender that sets the cache breakpoints itself, for a program that sets none."""
+UNMARKED = "+library-unmarked"
+"""The same with `marks=False`: nobody sets breakpoints."""
 NAMES = tuple(dict.fromkeys(("raw", "recorded", "default", "default+library", *PRESETS, "default+model", *PEERS)))
 
 
 def contender(name: str, window: int) -> MakeContender:
     """Look up a contender. A name that ends with `+model` asks for (canned) summaries.
 
-    `+library` is for a program that sets no cache breakpoints. All others run behind a client that sets its own.
+    `+library` is for a program that sets no cache breakpoints, and `+library-unmarked` for one that turns ours off too.
+    All others run behind a client that sets its own.
     """
     if name == "raw":
         return RawContender
     if name == "recorded":
         return RecordedContender
-    without_marks = name.removesuffix(LIBRARY)
+    without_marks = name.removesuffix(UNMARKED).removesuffix(LIBRARY)
     policy_name = without_marks.removesuffix("+model")
     policy: Policy | str = PEERS.get(policy_name, policy_name)
     # Our default needs no model, as for a user who configures none. The other policies cannot do without.
     has_model = policy_name != "default" or without_marks != policy_name
-    is_library = without_marks != name
-    return lambda session: EngineContender(session, policy, window, has_model, policy_name in _CAN_SEARCH, is_library)
+    return lambda session: EngineContender(
+        session,
+        policy,
+        window,
+        has_model,
+        can_recall=policy_name in _CAN_SEARCH,
+        is_library=without_marks != name,
+        marks=not name.endswith(UNMARKED),
+    )

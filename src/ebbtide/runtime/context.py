@@ -105,7 +105,7 @@ class Context:
         project: str = "",
         durable: bool = True,
         wire: str | None = None,
-        marks: bool = False,
+        marks: bool = True,
         summarizer: SummarizeFunction | Summarizer | None = None,
         workspace: str | os.PathLike[str] | None = None,
         live: Mapping[str, NoteSource] | None = None,
@@ -134,7 +134,7 @@ class Context:
             model=model,
             project=project,
             wire=None if wire is None else find_wire(wire),
-            always_adds_breakpoints=marks,
+            adds_breakpoints=marks,
         )
         coordinator = CompactionCoordinator(
             can_summarize=summarizer is not None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ebbtide.compaction.coordinator import CompactionResult, ManualCompaction, PlannedRequest, check_answer
+from ebbtide.compaction.coordinator import CompactionResult, ManualCompaction, check_answer
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.planner import Budget
 from ebbtide.core.types import Edit, Usage
@@ -122,7 +122,7 @@ def background_questions(session: Session) -> list[AskModel]:
     last = session.last
     if last is None or last.plan is None:
         return []
-    planned = PlannedRequest(last.request, last.view, last.plan_input, last.plan, last.outgoing.body)
+    planned = session.planned_request(last, last.plan)
     return session.compaction.background_questions(session.settings.policy.folds, planned)
 
 

@@ -12,8 +12,8 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ebbtide.core.cache.breakpoints import BreakpointSlot, BreakpointStrategy
-from ebbtide.core.cache.prefix import PrefixHashes, count_same_objects
-from ebbtide.core.types import Edit, Item
+from ebbtide.core.cache.prefix import PrefixHashes, count_same_objects, needs_breakpoints
+from ebbtide.core.types import FIVE_MINUTES, FRONT, HOUR, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
 from ebbtide.wire import WIRES, detect
@@ -74,6 +74,10 @@ class Outgoing:
     repairs: tuple[Repair, ...] = ()
     edit_end: int = -1
     """Index of the last message that an edit wrote, edits on arrival apart; -1 if there is none."""
+    standing: int = FRONT
+    """Index of the last message that the newest batch of edits left as it was, although edits had written it."""
+    hour: tuple[int, ...] = ()
+    """What our breakpoints ask to keep for an hour, see `plan_hour`."""
     previous_edit_end: int = -1
     """The same before the newest batch, if the messages up to there are unchanged: the provider still has them."""
     is_reusable: bool = True
@@ -110,8 +114,17 @@ class Outgoing:
         if columns is self.columns:
             return self
         edit_end = self.edit_end if self.edit_end < count else -1
+        standing = self.standing if self.standing < count else FRONT
         hashes = self.hashes.extend_from(count, ())
-        return replace(self, entries=kept, columns=columns, hashes=hashes, message_count=count, edit_end=edit_end)
+        return replace(
+            self,
+            entries=kept,
+            columns=columns,
+            hashes=hashes,
+            message_count=count,
+            edit_end=edit_end,
+            standing=standing,
+        )
 
 
 def write_outgoing(request: Request, view: View, previous: Outgoing | None) -> Outgoing:
@@ -140,6 +153,7 @@ def write_outgoing(request: Request, view: View, previous: Outgoing | None) -> O
             if any(_is_edited(view, entry) for entry in group):
                 edit_end = number
     hashes = _add_messages(request, base, groups, written, has_edits=bool(view.edit_by_entry))
+    previous_edit_end = -1 if is_reused or previous is None else _unchanged_edit_end(hashes, previous)
     return Outgoing(
         body=body,
         marked_body=body,
@@ -151,7 +165,8 @@ def write_outgoing(request: Request, view: View, previous: Outgoing | None) -> O
         message_count=len(hashes),
         repairs=repairs,
         edit_end=edit_end,
-        previous_edit_end=-1 if is_reused or previous is None else _unchanged_edit_end(hashes, previous),
+        previous_edit_end=previous_edit_end,
+        standing=max(base.standing, previous_edit_end),
         is_reusable=not repairs and all(len(messages) == 1 for messages in written),
         marked_messages=base.marked_messages,
     )
@@ -250,8 +265,21 @@ def _count_same_entries(previous: tuple[Item, ...], view: View) -> int:
     return count if grown is previous else count_same_objects(previous, view.entries)
 
 
-def add_breakpoints(request: Request, outgoing: Outgoing, strategy: BreakpointStrategy) -> Outgoing:
-    """Add cache breakpoints where the strategy wants them, beside the client's own."""
+def needs_marks(request: Request, outgoing: Outgoing) -> bool:
+    """Whether the provider would cache nothing of this request: it needs breakpoints, and the client set none."""
+    cache = request.wire.cache
+    if not cache.is_explicit or not needs_breakpoints(request.model):
+        return False
+    return not outgoing.client_breakpoints_in(outgoing.message_count) and not any(cache.outer_lifetimes(outgoing.body))
+
+
+def add_breakpoints(
+    request: Request, outgoing: Outgoing, strategy: BreakpointStrategy, hour: Sequence[int] = ()
+) -> Outgoing:
+    """Add cache breakpoints where the strategy wants them, beside the client's own.
+
+    `hour` is what to keep for an hour: indexes of messages, and `FRONT`.
+    """
     body, key = outgoing.body, request.wire.list_key
     messages, count = body[key], outgoing.message_count
     tokens: Sequence[int] = outgoing.columns.tokens[:count]
@@ -260,15 +288,62 @@ def add_breakpoints(request: Request, outgoing: Outgoing, strategy: BreakpointSt
         # Repair merged or added messages: spread the tokens evenly, since only sums and order matter here.
         share = outgoing.tokens // max(1, len(messages))
         tokens, edit_ends = [share * n for n in range(1, len(messages) + 1)], ()
+        hour = [place for place in hour if place == FRONT]
     system, tools = request.overhead
-    slots = request.wire.cache.slots(body, tokens, (tools, system), edit_ends)
-    chosen = strategy(slots, model=request.model)
+    is_edited = outgoing.edit_end >= 0 or bool(outgoing.edits)
+    slots = request.wire.cache.slots(body, tokens, (tools, system), (*edit_ends, *hour), is_edited=is_edited)
+    chosen = strategy(_ask_for_an_hour(slots, hour) if hour else slots, model=request.model)
     if not chosen:
         return outgoing
     marked = request.wire.cache.add(body, chosen)
     indexes = {slot.index for slot in chosen if slot.section == "messages"}
     sent, copies = _reuse_copies(outgoing.marked_messages, messages, marked[key], indexes)
-    return replace(outgoing, marked_body={**marked, key: sent}, breakpoints=chosen, marked_messages=copies)
+    kept = [slot.index if slot.section == "messages" else FRONT for slot in chosen if slot.ttl >= HOUR]
+    return replace(
+        outgoing,
+        marked_body={**marked, key: sent},
+        breakpoints=chosen,
+        marked_messages=copies,
+        hour=tuple(sorted(set(kept))) if hour else (),
+    )
+
+
+_MAX_SETTLED = 3
+"""Of four breakpoints, one stays for the newest message."""
+
+
+def _ask_for_an_hour(slots: Sequence[BreakpointSlot], hour: Sequence[int]) -> list[BreakpointSlot]:
+    """Set the lifetimes, and choose the front and the places for an hour before the ends of edits.
+
+    Longer lifetimes come first (A48), so everything up to the last place for an hour asks for one.
+    """
+    front = [n for n, slot in enumerate(slots) if slot.section != "messages" and slot.eligible][-1:]
+    ends = [n for n, slot in enumerate(slots) if slot.settled]
+    places = [n for n in ends if slots[n].index in hour]
+    others = [n for n in reversed(ends) if n not in places]
+    settled = set([*front, *places, *others][:_MAX_SETTLED])
+    last = max(hour)
+    return [
+        replace(
+            slot,
+            settled=n in settled,
+            ttl=HOUR if slot.section != "messages" or slot.index <= last else slot.ttl,
+        )
+        if slot.section != "messages" or slot.settled or slot.index <= last
+        else slot
+        for n, slot in enumerate(slots)
+    ]
+
+
+def marked_messages(request: Request, outgoing: Outgoing) -> tuple[Sequence[int], float]:
+    """Return the messages that carry a breakpoint, ours or the client's, and the shortest lifetime among them."""
+    has_client_marks = outgoing.client_breakpoints_in(outgoing.message_count) > 0
+    if not outgoing.breakpoints and not has_client_marks:
+        return (), FIVE_MINUTES
+    if has_client_marks or "cache_control" in outgoing.body:
+        return request.wire.cache.present(outgoing.marked_body, outgoing.edit_ends)
+    ours = [slot for slot in outgoing.breakpoints if slot.section == "messages"]
+    return tuple(dict.fromkeys(slot.index for slot in ours)), min([slot.ttl for slot in ours], default=FIVE_MINUTES)
 
 
 def _reuse_copies(

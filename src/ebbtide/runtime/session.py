@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction, PlannedRequest
+from ebbtide.core.cache.breakpoints import choose_by_value
+from ebbtide.core.cache.lifetimes import plan_hour
 from ebbtide.core.planner import Budget, Plan, PlanInput, make_plan
 from ebbtide.core.types import Edit, Trigger
 from ebbtide.core.view import View
@@ -32,7 +34,7 @@ from ebbtide.runtime.decision import (
     passes_for,
     raise_if_too_large,
 )
-from ebbtide.runtime.outgoing import Outgoing, add_breakpoints, write_outgoing
+from ebbtide.runtime.outgoing import Outgoing, add_breakpoints, needs_marks, write_outgoing
 from ebbtide.runtime.report import EventEmitter, Prepared, Report
 from ebbtide.runtime.session_log import LogUpdate, SessionLog, build_request_record, plan_record
 from ebbtide.state.session_state import ebb_record
@@ -55,7 +57,8 @@ class SessionSettings:
     saves_content: bool = True
     """Whether removed content is saved. A stateless `fit` saves nothing, and its stubs say so."""
     wire: Wire | None = None
-    always_adds_breakpoints: bool = False
+    adds_breakpoints: bool = False
+    """Whether to mark what the provider should cache where the client marks nothing and the provider needs it."""
 
 
 class SavedEdits(NamedTuple):
@@ -111,7 +114,7 @@ class Session:
         decision = yield from self.decide(body, request, now=now, trigger=trigger, max_window=max_window)
         self.last, self.outgoing = decision, decision.outgoing
         saved = yield from save_blobs(decision.edits)
-        view, outgoing = _write(decision, saved.edits, self.settings)
+        view, outgoing = self._write(decision, saved.edits)
         report = build_report(decision, view, saved.edits, outgoing, self.log.log)
         raise_if_too_large(report, decision, self.settings.policy)
         turn = self.log.state.turns + 1 if decision.has_lock else 0
@@ -182,11 +185,40 @@ class Session:
                 break
             yield ReleaseLock()
             # Answers are recorded whether or not the compaction is made.
-            answers = yield from self.compaction.ask(PlannedRequest(request, view, plan_input, plan, outgoing.body))
+            answers = yield from self.compaction.ask(self.planned_request(decision, plan))
             yield from self.append(answers, now)
         if plan is not None and plan.failures:
             self.events.report_failures(plan.failures)
         return decision
+
+    def planned_request(self, decision: Decision, plan: Plan) -> PlannedRequest:
+        """Return what questions are about, with the breakpoints of the request: they read what it has cached."""
+        request, view = decision.request, decision.view
+        marked = self._mark(request, view, decision.outgoing, decision.plan_input.now)
+        return PlannedRequest(request, view, decision.plan_input, plan, marked.marked_body)
+
+    def _write(self, decision: Decision, edits: Sequence[Edit]) -> tuple[View, Outgoing]:
+        """Write the request with these edits of its plan, and add breakpoints."""
+        view, outgoing, plan = decision.view, decision.outgoing, decision.plan
+        if plan is not None and edits:
+            view = plan.after if len(edits) == len(plan.edits) else view.apply(edits)
+            outgoing = write_outgoing(decision.request, view, outgoing)
+        return view, self._mark(decision.request, view, outgoing, decision.plan_input.now)
+
+    def _mark(self, request: Request, view: View, outgoing: Outgoing, now: float) -> Outgoing:
+        """Add breakpoints to a request that carries an edit, or that would not be cached without them."""
+        strategy = self.settings.policy.marks
+        is_unmarked = self.settings.adds_breakpoints and needs_marks(request, outgoing)
+        if strategy is None or not (view.has_edits or is_unmarked):
+            return outgoing
+        hour: tuple[int, ...] = ()
+        if is_unmarked and strategy is choose_by_value:
+            key = (request.model, request.system, request.tools)
+            state = self.log.state
+            hour = plan_hour(
+                state.sent, state.pauses, now=now, key=key, prefix=outgoing.hashes, standing=outgoing.standing
+            )
+        return add_breakpoints(request, outgoing, strategy, hour)
 
     # --- the log --------------------------------------------------------------------------------------------------
 
@@ -302,18 +334,6 @@ def save_blobs(edits: Sequence[Edit]) -> Steps[SavedEdits]:
         else:
             saved.append(edit)
     return SavedEdits(tuple(saved), tuple(dict.fromkeys(failures)))
-
-
-def _write(decision: Decision, edits: Sequence[Edit], settings: SessionSettings) -> tuple[View, Outgoing]:
-    """Write the request with these edits of its plan, and add breakpoints."""
-    view, outgoing, plan = decision.view, decision.outgoing, decision.plan
-    if plan is not None and edits:
-        view = plan.after if len(edits) == len(plan.edits) else view.apply(edits)
-        outgoing = write_outgoing(decision.request, view, outgoing)
-    strategy = settings.policy.marks
-    if strategy is not None and (view.has_edits or settings.always_adds_breakpoints):
-        outgoing = add_breakpoints(decision.request, outgoing, strategy)
-    return view, outgoing
 
 
 def _ready(request: Request, outgoing: Outgoing, report: Report, turn: int, policy: Policy) -> Prepared:

@@ -11,7 +11,7 @@ from ebbtide.core import texts
 from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length, rewrite_cost
 from ebbtide.core.planner import Plan, PlanInput
 from ebbtide.core.stub import BlobNames, digest
-from ebbtide.core.types import FIVE_MINUTES, Edit, Item, SentRequest
+from ebbtide.core.types import Edit, Item, SentRequest
 from ebbtide.effects import (
     LOCK_WAIT,
     AppendRecords,
@@ -24,7 +24,7 @@ from ebbtide.effects import (
 )
 from ebbtide.policy import Policy
 from ebbtide.runtime.decision import Decision
-from ebbtide.runtime.outgoing import Outgoing
+from ebbtide.runtime.outgoing import Outgoing, marked_messages
 from ebbtide.runtime.report import Prepared
 from ebbtide.state.binding_records import OldLog
 from ebbtide.state.session_state import (
@@ -356,10 +356,7 @@ def branch_fields(state: SessionState, path: PrefixHashes, request: Request) -> 
 def build_request_record(log: SessionLog, decision: Decision, outgoing: Outgoing, prepared: Prepared) -> RequestRecord:
     """Return a sent request as it is logged, with the messages that carry breakpoints, ours and the client's."""
     request, plan_input = decision.request, decision.plan_input
-    messages: Sequence[int] = ()
-    ttl = FIVE_MINUTES
-    if outgoing.breakpoints or outgoing.client_breakpoints_in(outgoing.message_count):
-        messages, ttl = request.wire.cache.present(outgoing.marked_body, outgoing.edit_ends)
+    messages, ttl = marked_messages(request, outgoing)
     sent = SentRequest(
         plan_input.now,
         request.model,
@@ -371,6 +368,7 @@ def build_request_record(log: SessionLog, decision: Decision, outgoing: Outgoing
         tuple(messages),
         ttl,
         plan_input.budget.window,
+        outgoing.hour,
     )
     return request_record(
         log.state,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ebbtide.core.cache.lifetimes import Pauses, is_hour_ignored
 from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length
 from ebbtide.core.records import Record, float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.stub import digest
@@ -17,6 +18,7 @@ from ebbtide.core.tokens.size import Calibration
 from ebbtide.core.types import (
     COMPACTION_PASSES,
     FIVE_MINUTES,
+    HOUR,
     Answer,
     AnswerMode,
     Blob,
@@ -102,6 +104,11 @@ class SessionState(NamedTuple):
         return self.restored_ids | self.pinned
 
     @property
+    def pauses(self) -> Pauses:
+        counts = (self.counters.get(name, 0) for name in ("pauses", "pauses_under_an_hour", "hours_ignored"))
+        return Pauses(*counts)
+
+    @property
     def compact_count(self) -> int:
         return self.counters.get("compact_count", 0)
 
@@ -131,11 +138,15 @@ def _request(state: SessionState, record: Mapping[str, object]) -> SessionState:
 
 
 def _add_request(state: SessionState, sent: SentRequest, messages: PrefixHashes, *, is_edited: bool) -> SessionState:
+    counters = state.counters if is_edited else _add(state.counters, skipped_count=1)
+    pause = sent.at - state.sent[-1].at if state.sent else 0.0
+    if pause >= FIVE_MINUTES:
+        counters = _add(counters, pauses=1, pauses_under_an_hour=int(pause < HOUR))
     return state._replace(
         sent=(*state.sent[1 - KEPT_REQUESTS :], sent),
         turns=state.turns + 1,
         messages=messages,
-        counters=state.counters if is_edited else _add(state.counters, skipped_count=1),
+        counters=counters,
     )
 
 
@@ -144,7 +155,9 @@ def _usage(state: SessionState, record: Mapping[str, object]) -> SessionState:
     sent, calibration = state.sent, state.calibration
     i = len(sent) - 1 - (state.turns - int_in(record, "turn"))
     billed = sent[i] if 0 <= i < len(sent) else None
+    ignored = 0
     if billed is not None:
+        ignored = int(is_hour_ignored(sent[i - 1] if i else None, billed, usage))
         sent = (*sent[:i], billed._replace(usage=usage), *sent[i + 1 :])
     estimated = int_in(record, "estimated")
     if estimated > 0 and usage.prompt > 0:
@@ -157,6 +170,8 @@ def _usage(state: SessionState, record: Mapping[str, object]) -> SessionState:
         total_cache_write=usage.cache_write,
         estimated=billed.tokens if billed is not None else 0,
     )
+    if ignored:
+        counters = _add(counters, hours_ignored=1)
     return state._replace(sent=sent, calibration=calibration, counters=counters)
 
 
@@ -332,6 +347,8 @@ def request_record(
     }  # fmt: skip
     if last is None or last.window != sent.window:
         record["window"] = sent.window
+    if sent.hour:
+        record["hour"] = list(sent.hour)
     return RequestRecord(record, sent, messages)
 
 
@@ -351,6 +368,7 @@ def sent_from_record(
         breakpoints=tuple(map(int, strings_in(record, "marks"))),
         ttl=float_in(record, "ttl", FIVE_MINUTES),
         window=int_in(record, "window") or window,
+        hour=tuple(map(int, strings_in(record, "hour"))),
     )
 
 

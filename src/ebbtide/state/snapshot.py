@@ -107,7 +107,8 @@ def _sent_to(sent: Sequence[SentRequest]) -> list[Record]:
         record = {
             name: getattr(request, name) for name in ("at", "model", "system", "tools", "tokens", "ttl", "window")
         }
-        record |= {"marks": list(request.breakpoints), "out_base": base, "out_add": list(request.prefix[base:])}
+        record |= {"marks": list(request.breakpoints), "hour": list(request.hour)}
+        record |= {"out_base": base, "out_add": list(request.prefix[base:])}
         records.append({**record, "usage": asdict(request.usage) if request.usage else None})
         before = request.prefix
     return records

@@ -11,7 +11,8 @@ from ebbtide.core.types import FIVE_MINUTES
 class _ImplicitCache:
     is_explicit = False
 
-    def slots(self, *_: Any) -> list[BreakpointSlot]:
+    def slots(self, *_: Any, is_edited: bool = True) -> list[BreakpointSlot]:
+        del is_edited
         return []
 
     def present(self, *_: Any) -> tuple[tuple[int, ...], float]:

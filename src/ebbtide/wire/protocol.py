@@ -82,11 +82,18 @@ class CacheBreakpoints(Protocol):
     """Whether nothing is cached without a mark."""
 
     def slots(
-        self, body: Json, tokens: Sequence[int], overhead: tuple[int, int], edit_ends: Sequence[int]
+        self,
+        body: Json,
+        tokens: Sequence[int],
+        overhead: tuple[int, int],
+        edit_ends: Sequence[int],
+        *,
+        is_edited: bool = True,
     ) -> list[BreakpointSlot]:
         """List where breakpoints may be: on tools, on the system prompt, near the end, and where edits end.
 
-        `tokens` are the sums up to and with each message, `overhead` those of tools and system prompt.
+        `tokens` are the sums up to and with each message, `overhead` those of tools and system prompt. A request that
+        is not edited extends the last one, and needs only few places near its end.
         """
 
     def present(self, body: Json, edit_ends: Sequence[int]) -> tuple[tuple[int, ...], float]:

@@ -129,6 +129,7 @@ def _fit(args: argparse.Namespace, settings: Settings, request: bytes, model: st
         session=args.session,
         project=args.project,
         wire=args.wire,
+        marks=False,
         clock=time.time,
     )
     return context.prepare(request)

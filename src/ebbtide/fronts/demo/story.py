@@ -110,6 +110,7 @@ class _Player:
             policy=with_demo_savings(policy),
             store=self._store,
             session=_SESSION,
+            marks=False,
             clock=lambda: self._now,
         )
 

@@ -126,6 +126,7 @@ class ProxySession:
                 session=self.identity.session,
                 project=self.identity.project,
                 wire=self.wire,
+                marks=False,
                 recall=Recall(recall_mode, scope="conversation"),
                 summarizer=self._summarizer(),
                 on_event=self.gate.forward,

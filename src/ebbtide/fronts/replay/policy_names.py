@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.policy import PRESETS
-from ebbtide.replay.policies import LIBRARY, NAMES
+from ebbtide.replay.policies import LIBRARY, NAMES, UNMARKED
 
 ABOUT: Mapping[str, str] = {
     "raw": "nothing is ever removed; the others are measured against it",
@@ -44,7 +44,7 @@ def parse_policies(text: str) -> tuple[str, ...]:
 
 def _is_known(name: str) -> bool:
     """`NAME+model` runs any policy with a model, and `NAME+library` for a program that sets no cache breakpoints."""
-    bare = name.removesuffix(LIBRARY)
+    bare = name.removesuffix(UNMARKED).removesuffix(LIBRARY)
     return name in NAMES or bare.removesuffix(_WITH_MODEL) in set(NAMES) - {"raw", "recorded"}
 
 

@@ -16,26 +16,35 @@ _INELIGIBLE = {"thinking", "redacted_thinking", "fallback", "compaction"}
 """Block types that take no breakpoint."""
 _TAIL = 40
 """Messages at the end that may carry a breakpoint: the provider does not look back further."""
+_SHORT_TAIL = 6
+"""The same where nothing was edited: the request extends the last one, so its newest messages are enough."""
 
 
 def slots(
-    body: Mapping[str, Any], tokens: Sequence[int], overhead: tuple[int, int], edit_ends: Sequence[int] = ()
+    body: Mapping[str, Any],
+    tokens: Sequence[int],
+    overhead: tuple[int, int],
+    edit_ends: Sequence[int] = (),
+    *,
+    is_edited: bool = True,
 ) -> list[BreakpointSlot]:
     slots: list[BreakpointSlot] = []
     tool_tokens, system_tokens = overhead
     tools, system, messages = body.get("tools"), body.get("system"), body["messages"]
     if tools and isinstance(tools, list):
         slots.append(_slot("tools", len(tools) - 1, 0, tools[-1], tool_tokens))
-    if isinstance(system, list):
+    if isinstance(system, str) and system:
+        slots.append(_slot("system", 0, 0, {"text": system}, tool_tokens + system_tokens))
+    elif isinstance(system, list):
         share = system_tokens // max(1, len(system))
         slots += [_slot("system", i, 0, block, tool_tokens + share * (i + 1)) for i, block in enumerate(system)]
-    for i in _near_end(messages, edit_ends):
+    for i in _near_end(messages, edit_ends, _TAIL if is_edited else _SHORT_TAIL):
         content = messages[i].get("content")
         before = tool_tokens + system_tokens + tokens[i]
-        if isinstance(content, list):
-            slots += [_slot("messages", i, j, block, before) for j, block in enumerate(content)]
-            if i in edit_ends and content:
-                slots[-1] = replace(slots[-1], settled=True)
+        blocks = _as_blocks(content)
+        slots += [_slot("messages", i, j, block, before) for j, block in enumerate(blocks)]
+        if i in edit_ends and blocks:
+            slots[-1] = replace(slots[-1], settled=True)
     if body.get("cache_control"):
         _mark_automatic(slots, body["cache_control"])
     return slots
@@ -52,16 +61,16 @@ def present(body: Mapping[str, Any], edit_ends: Sequence[int] = ()) -> tuple[tup
 
 def add(body: Mapping[str, Any], slots: Sequence[BreakpointSlot]) -> Mapping[str, Any]:
     out = dict(body)
+    for name in {slot.section for slot in slots}:
+        out[name] = list(_as_blocks(out[name]))
     for slot in slots:
-        control = _breakpoint(slot.ttl)
-        section = list(out[slot.section])
+        control, section = _breakpoint(slot.ttl), out[slot.section]
         if slot.section == "messages":
-            content = list(section[slot.index]["content"])
+            content = list(_as_blocks(section[slot.index]["content"]))
             content[slot.block] = {**content[slot.block], **control}
             section[slot.index] = {**section[slot.index], "content": content}
         else:
             section[slot.index] = {**section[slot.index], **control}
-        out[slot.section] = section
     return out
 
 
@@ -75,13 +84,14 @@ def lifetimes(message: Any) -> list[float]:
 
 
 def outer_lifetimes(body: Mapping[str, Any]) -> tuple[float, float]:
-    front = [_block_lifetime(block) for part in (body.get("tools"), body.get("system")) for block in _as_list(part)]
-    return max(front, default=0.0), _block_lifetime(body)
+    parts = (_as_list(body.get("tools")), _as_list(body.get("system")))
+    marked = [block for part in parts for block in part if "cache_control" in block]
+    return max(map(_block_lifetime, marked), default=0.0), _block_lifetime(body)
 
 
-def _near_end(messages: Sequence[Any], edit_ends: Sequence[int]) -> Iterator[int]:
+def _near_end(messages: Sequence[Any], edit_ends: Sequence[int], tail: int = _TAIL) -> Iterator[int]:
     """Yield the messages where edits end, then the last ones."""
-    start = max(0, len(messages) - _TAIL)
+    start = max(0, len(messages) - tail)
     yield from sorted({i for i in edit_ends if 0 <= i < start})
     yield from range(start, len(messages))
 
@@ -101,6 +111,11 @@ def _breakpoint(ttl: float) -> dict[str, Any]:
 def _block_lifetime(block: Any) -> float:
     control = as_mapping(block).get("cache_control")
     return _lifetime(control) if control else 0.0
+
+
+def _as_blocks(content: Any) -> list[Any]:
+    """Return content as blocks: a string is short for one text block, and only a block takes a breakpoint."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else _as_list(content)
 
 
 def _as_list(part: Any) -> list[Any]:
