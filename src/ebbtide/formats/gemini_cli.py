@@ -122,7 +122,7 @@ class _Reader(SessionReader):
             yield AddMessages(messages=({"role": "user", "parts": results},))
 
     def replace_history(self, row: JsonRow, recorded: list[Any]) -> None:
-        """Find out what the client did to its history from the list that it has now."""
+        """Find out from the new list what the client did: go back, go on, or compact."""
         messages = [message for message in recorded if self.is_turn(message)]
         turns = [self.find_turn(message) for message in messages]
         for n, turn in enumerate(reversed(self.history), 1):
@@ -142,7 +142,10 @@ class _Reader(SessionReader):
             self.turns[message["id"]] = turn
 
     def is_turn(self, message: Any) -> bool:
-        """A resumed client adds results once more, under the id of the reply: they are not recorded in vain."""
+        """Tell whether the model gets a message of a new history.
+
+        A resumed client adds the results of a reply a second time, as `<id of the reply>_response`.
+        """
         return (
             _is_message(message)
             and bool(_content(message))
@@ -157,13 +160,16 @@ class _Reader(SessionReader):
         """The history is now `head` and `tail`. What the client wrote there in the model's name is left out."""
         before, added = _steps_of(self.history), [_content(message) for message in head]
         contents = tuple(content for content in added if content and content["role"] == "user")
-        # If the history is rewound, all steps before the compaction stay: it may be read without compactions.
-        steps = iter([(*before, len(self.steps))])
+        # The first new message stands for the compaction, with all steps before it: if the history is rewound, they
+        # are needed to read it as if the client had never compacted.
+        steps = (*before, len(self.steps))
         self.steps.append(Compact(messages=contents, kept_steps=_steps_of(tail)))
-        turns = [
-            turn or _Turn(next(steps, ()), _fingerprint(message)) for turn, message in zip(known, head, strict=True)
-        ]
-        self.history = [*turns, *tail]
+        self.history = []
+        for turn, message in zip(known, head, strict=True):
+            if turn is None:
+                turn, steps = _Turn(steps, _fingerprint(message)), ()
+            self.history.append(turn)
+        self.history += tail
 
 
 def _steps_of(turns: Iterable[_Turn]) -> tuple[int, ...]:

@@ -263,8 +263,14 @@ def _post_gemini(client: httpx2.Client, body: Mapping[str, object]) -> Iterator[
     with client.stream("POST", url, json=rest) as response:
         if response.is_error:
             raise ProviderError(response.status_code, response.read())
-        reader = EventReader()
-        yield (parse_event(event) for chunk in response.iter_bytes() for event in reader.feed(chunk))
+        yield _read_events(response.iter_bytes())
+
+
+def _read_events(chunks: Iterable[bytes]) -> Iterator[Body]:
+    reader = EventReader()
+    for chunk in chunks:
+        yield from map(parse_event, reader.feed(chunk))
+    yield from map(parse_event, reader.close())
 
 
 def openai_client(account: Account) -> openai.OpenAI:
