@@ -75,25 +75,25 @@ class Offloader:
     _given: dict[str, str] = field(default_factory=dict)
 
     @cached_property
-    def _shelf(self) -> BlobNames | None:
-        shelf = self.plan_input.blob_names
-        if shelf is None:
+    def _names(self) -> BlobNames | None:
+        names = self.plan_input.blob_names
+        if names is None:
             return None
         # Edits made earlier in the same plan are not stored yet.
         blobs = [blob for edit in self.view.edits for blob in edit.blobs if blob.text]
         planned = {blob.name.lower(): blob.digest or digest(blob.text) for blob in blobs}
-        return replace(shelf, taken=ChainMap(self._given, dict(shelf.taken), planned))
+        return replace(names, taken=ChainMap(self._given, dict(names.taken), planned))
 
     def save_blob(self, key: str, text: str, suffix: str = ".txt") -> tuple[str, tuple[Blob, ...]]:
         """Return the path for the stub, and the blob to save first; both are empty if nothing is stored."""
-        if self._shelf is None:
+        if self._names is None:
             return "", ()
         mark = digest(text)
         # It has no call id, and an abandoned plan may have stored another text under the same name.
         key = f"{HISTORY}-{mark[:8]}" if key == HISTORY else key
-        name = self._shelf.name_for_digest(key, mark, suffix=suffix)
+        name = self._names.name_for_digest(key, mark, suffix=suffix)
         self._given[name.lower()] = mark
-        return self._shelf.path(name), (Blob(name=name, text=text, digest=mark),)
+        return self._names.path(name), (Blob(name=name, text=text, digest=mark),)
 
     def stub_result(
         self, entry: Item, template: Template, reason: str, *, preview: Preview = no_preview, form: Form = readable
@@ -112,7 +112,7 @@ class Offloader:
         return self.plan_input.count_tokens(text) + (self.plan_input.result_overhead if entry.kind == "result" else 0)
 
     def rewrite(self, entry: Item, text: str, reason: str, blobs: tuple[Blob, ...]) -> Edit:
-        """The same item with another text. `entry` may be a stand-in: the edit names the original under it."""
+        """The same item with another text. `entry` may be a replacement: the edit names the original under it."""
         owner = self.view.edit_by_entry.get(entry.id)
         first, last = (owner.first, owner.last) if owner else (entry.id, entry.id)
         tokens = self.count_tokens(entry, text)

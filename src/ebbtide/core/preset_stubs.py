@@ -44,7 +44,7 @@ def claude_code_persisted(stub: Stub) -> str:
 
 
 def claude_code_cleared(stub: Stub) -> str:
-    """R143, with the captured request's two newlines (E4). Where nothing is kept, what the seed says on failure."""
+    """R143, with the captured request's two newlines (E4). Where nothing is kept, what Claude Code says on failure."""
     if not stub.file:
         return "[Old tool result content cleared]"
     return f"<persisted-output>Tool result saved to: {stub.path}\n\nUse Read to view</persisted-output>"
@@ -75,7 +75,7 @@ def region_input(stub: Stub) -> str:
 
 
 def region_output(stub: Stub) -> str:
-    """R117. The seed counts characters and calls them bytes."""
+    """R117. The article's code counts characters and calls them bytes."""
     note = f"[Output truncated, {stub.chars} bytes total. Save to file with > if you need full output.]"
     return f"{stub.preview}\n\n{note}"
 

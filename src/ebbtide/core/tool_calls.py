@@ -41,7 +41,7 @@ SEARCHES = frozenset(
         "run_shell",
     )
 )
-"""Tools whose older results say less and less. `run_shell` is among them in the seed (R125)."""
+"""Tools whose older results say less and less. `run_shell` is among them in mini-claude (R125)."""
 
 PROTECTED = frozenset(("skill", "Skill", "memory", "recall", *RECALL_TOOLS))
 """Tools whose results are instructions or were asked back on purpose: taken out again they would be fetched again."""
@@ -149,7 +149,7 @@ def unreadable_files(before: View, after: View) -> tuple[str, ...]:
 
 
 def _files_read(view: View) -> list[str]:
-    # A stand-in shows a preview at most; an original that an edit carried along is whole.
+    # A replacement shows a preview at most; an original that an edit carried along is whole.
     complete = [result for result in view.results if result.id in view.index]
     calls = [view.calls_by_id[result.call_id] for result in complete if result.call_id in view.calls_by_id]
     return [file for call in calls if (file := is_read_call(call))]

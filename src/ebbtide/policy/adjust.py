@@ -78,9 +78,9 @@ def with_ttl(policy: Policy, seconds: float) -> Policy:
 
 
 def _with_slot_ttl(strategy: BreakpointStrategy, seconds: float) -> BreakpointStrategy:
-    def choose(places: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT) -> tuple[BreakpointSlot, ...]:
-        slots = [slot if slot.has_breakpoint else replace(slot, ttl=seconds) for slot in places]
-        return strategy(slots, model=model, limit=limit)
+    def choose(slots: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT) -> tuple[BreakpointSlot, ...]:
+        with_ttl = [slot if slot.has_breakpoint else replace(slot, ttl=seconds) for slot in slots]
+        return strategy(with_ttl, model=model, limit=limit)
 
     return choose
 

@@ -1,7 +1,7 @@
 """Claude Code 2.1.19 (seed 001). Clears old results above the warning line, refuses at the blocking one.
 
 R037-R039 counting, R048-R049 levels, R106-R113 intake, R135-R144 clearing, R149 resume, R179 shape after a summary.
-The output reservation is the seed's own, not the request's: its 155,000 hold for any `max_tokens`. "Above" is read as
+The output reservation is the agent's own, not the request's: its 155,000 hold for any `max_tokens`. "Above" is read as
 `>`. Departs: where content cannot be kept, nothing is cleared (R143, R253 clear it all the same).
 """
 

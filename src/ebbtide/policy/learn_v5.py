@@ -43,7 +43,7 @@ learn_v5 = Policy(
     usable=beside_reply,
     estimator=LEARN_V5,
     gauge=estimated_messages,
-    output_reserved=16_384,  # the seed's model
+    output_reserved=16_384,  # of the reference agent's model
     arrival=(partial(offload_results, limit=40_000, unit="tokens", preview=first_chars(2_000), stub=learn_persisted),),
     always=(
         partial(

@@ -1,8 +1,9 @@
 """The article's regions (seed 003). Soft at 70 %, hard at 90 %.
 
-R035-R036 counting, R054 levels, R116-R117 intake, R194 summary block, R218 marks, R252 what stands where the compactor
-failed. Soft acts like auto: the seed compacts there, down to half the window (R199). Recent turns and the user's words
-stay (R189-R192) as long as older ones can go. Departs: where the seed names no limit, the passes' own are used.
+R035-R036 counting, R054 levels, R116-R117 intake, R194 summary block, R218 breakpoints, R252 what stands where the
+compactor failed. Soft acts like auto: the article compacts there, down to half the window (R199). Recent turns and the
+user's words stay (R189-R192) as long as older ones can go. Departs: where the article names no limit, the passes' own
+are used.
 """
 
 from __future__ import annotations

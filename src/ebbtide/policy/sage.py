@@ -1,7 +1,7 @@
 """sage (seed 002). A share of the window, reached at exactly its value; then the oldest messages go.
 
 R009-R012 configuration by provider and model, R033-R034 counting in UTF-8 bytes, R058 threshold, R182 boundary,
-R200 prune. The seed gives no numbers for its models; these are its origin's. Departs: calls leave with their results,
+R200 prune. sage gives no numbers for its models; these are its origin's. Departs: calls leave with their results,
 the live request stays, and a note says what went (E15).
 """
 

@@ -65,7 +65,7 @@ def fit(
         None if wire is None else find_wire(wire),
     )
     ready = _fit_once(request, window, chosen, model, named)
-    # A seed's count allows for no error and is up to twice too low: it may steer, and ours has to agree.
+    # A reference agent's count allows for no error and is up to twice too low: ours has to agree.
     if chosen.estimator.margin > 1 or estimate_bounds(ready.body, named).upper <= window:
         return ready
     return _fit_once(request, window, replace(chosen, estimator=DEFAULT), model, named)

@@ -17,7 +17,7 @@ from zlib import adler32
 from ebbtide.core.types import Kind
 
 Unit = Literal["classes", "chars", "utf8", "utf16"]
-"""`classes` weighs what the text is made of; the others are lengths, as the seeds' languages measure them."""
+"""`classes` weighs what the text is made of; the others are lengths, as the reference agents measure them."""
 
 Rounding = Literal["ceil", "floor", "half_up"]
 
