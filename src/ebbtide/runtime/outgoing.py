@@ -53,13 +53,17 @@ class _Columns:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
-    """A request as it is sent, kept so that the next request writes only what is new."""
+class Outgoing(NamedTuple):
+    """A request as it is sent, kept so that the next request writes only what is new.
 
-    body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    It has 16 fields because each saves the next request a walk over all messages. It is a tuple because one or two are
+    built for every request.
+    """
+
+    columns: _Columns
+    body: Mapping[str, Any] = {}
     """Valid, with the client's own breakpoints only."""
-    marked_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    marked_body: Mapping[str, Any] = {}
     """The same with ours, see `add_breakpoints`."""
     breakpoints: tuple[BreakpointSlot, ...] = ()
     """Those that we added."""
@@ -67,8 +71,7 @@ class Outgoing:
     terms: tuple[str, str, str] = ("", "", "")
     """Model, system prompt and tools that the messages were checked with."""
     entries: tuple[Item, ...] = ()
-    columns: _Columns = field(default_factory=_Columns, repr=False)
-    hashes: PrefixHashes = field(default_factory=PrefixHashes)
+    hashes: PrefixHashes = PrefixHashes()
     message_count: int = 0
     """How many hashes there are: one for each message before repair."""
     repairs: tuple[Repair, ...] = ()
@@ -82,7 +85,7 @@ class Outgoing:
     """The same before the newest batch, if the messages up to there are unchanged: the provider still has them."""
     is_reusable: bool = True
     """Every group of entries gave one message, and none needed repair."""
-    marked_messages: Mapping[int, tuple[Any, Any]] = field(default_factory=dict, repr=False)
+    marked_messages: Mapping[int, tuple[Any, Any]] = {}
     """Messages that carry a breakpoint of ours, by identity of the message without it: that message, and the copy."""
 
     @property
@@ -116,21 +119,15 @@ class Outgoing:
         edit_end = self.edit_end if self.edit_end < count else -1
         standing = self.standing if self.standing < count else FRONT
         hashes = self.hashes.extend_from(count, ())
-        return replace(
-            self,
-            entries=kept,
-            columns=columns,
-            hashes=hashes,
-            message_count=count,
-            edit_end=edit_end,
-            standing=standing,
+        return self._replace(
+            entries=kept, columns=columns, hashes=hashes, message_count=count, edit_end=edit_end, standing=standing
         )
 
 
 def write_outgoing(request: Request, view: View, previous: Outgoing | None) -> Outgoing:
     """Write the view as a valid body. Messages that `previous` had, and that needed no repair, are taken over."""
     is_reused = previous is not None and previous.edits is view.edits and previous.is_reusable
-    base = previous if previous is not None and is_reused else Outgoing()
+    base = previous if previous is not None and is_reused else Outgoing(_Columns())
     base = base.cut(_count_same_entries(base.entries, view))
     terms = (request.model, request.system, request.tools)
     checked = base.message_count if base.terms == terms else 0
@@ -299,8 +296,7 @@ def add_breakpoints(
     indexes = {slot.index for slot in chosen if slot.section == "messages"}
     sent, copies = _reuse_copies(outgoing.marked_messages, messages, marked[key], indexes)
     kept = [slot.index if slot.section == "messages" else FRONT for slot in chosen if slot.ttl >= HOUR]
-    return replace(
-        outgoing,
+    return outgoing._replace(
         marked_body={**marked, key: sent},
         breakpoints=chosen,
         marked_messages=copies,

@@ -135,7 +135,7 @@ class Session:
         )
         # From here on use the edits of the log: recorded edits are recognised by identity, and blobs are freed.
         self.view = View.of(view.originals, self.log.state.edits) if saved.edits else view
-        self.outgoing = replace(outgoing, edits=self.log.state.edits) if saved.edits else outgoing
+        self.outgoing = outgoing._replace(edits=self.log.state.edits) if saved.edits else outgoing
         notes = [*saved.failures, *decision.notes, *notes]
         self.announce(decision, saved.edits, notes, outgoing)
         if notes or outgoing.breakpoints:

@@ -201,6 +201,8 @@ class _Board:
 
     def _ttls(self, at: int) -> tuple[float, float]:
         """Least and most that a breakpoint here may ask for beside the client's: TTLs never rise along the request."""
+        if not self.theirs:
+            return 0.0, float("inf")
         after = [self.slots[other].ttl for other in self.theirs if other > at]
         before = [self.slots[other].ttl for other in self.theirs if other < at]
         return max(after, default=0.0), min(before, default=float("inf"))
