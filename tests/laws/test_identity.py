@@ -15,8 +15,7 @@ from ebbtide.core.view import View
 from ebbtide.policy import default
 from ebbtide.runtime.outgoing import reapply_edits, write_outgoing
 from ebbtide.wire import WIRES
-from ebbtide.wire.echoes import EchoedEdits
-from ebbtide.wire.reader import Reader
+from ebbtide.wire.reader import EchoedEdits, Reader
 from laws.trial import attempt, digest, nightly, planned, read
 from wire_messages import text_message
 

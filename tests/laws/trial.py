@@ -49,8 +49,7 @@ from ebbtide.passes import (
 )
 from ebbtide.runtime.outgoing import Outgoing, write_outgoing
 from ebbtide.wire import WIRES
-from ebbtide.wire.echoes import EchoedEdits
-from ebbtide.wire.reader import Reader, Request
+from ebbtide.wire.reader import EchoedEdits, Reader, Request
 from upstream.talks import bodies
 
 Body = dict[str, Any]

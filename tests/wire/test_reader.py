@@ -10,8 +10,7 @@ from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import OURS, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
-from ebbtide.wire.echoes import block_fingerprints
-from ebbtide.wire.reader import Reader, write_messages
+from ebbtide.wire.reader import Reader, block_fingerprints, write_messages
 from wire_messages import text_message
 
 ANTHROPIC = {

@@ -23,8 +23,7 @@ from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import Batch, SessionState, apply_records, usage_from_record
 from ebbtide.store import Record, messages_on_branch
 from ebbtide.wire import DEFAULT_WIRE, WIRES
-from ebbtide.wire.echoes import EchoedEdits
-from ebbtide.wire.reader import Reader, Request
+from ebbtide.wire.reader import EchoedEdits, Reader, Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,8 +27,7 @@ from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records, batch_from_record, edit_to_record
 from ebbtide.store import Record
 from ebbtide.wire import WIRES, wire_of_record
-from ebbtide.wire.echoes import EchoedEdits
-from ebbtide.wire.reader import Reader, Request
+from ebbtide.wire.reader import EchoedEdits, Reader, Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

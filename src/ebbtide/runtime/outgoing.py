@@ -19,9 +19,8 @@ from ebbtide.policy import Policy
 from ebbtide.wire import WIRES, detect
 from ebbtide.wire.blocks import group_by_message, is_original
 from ebbtide.wire.body import read_body
-from ebbtide.wire.echoes import EchoedEdits, block_fingerprints
 from ebbtide.wire.protocol import Repair
-from ebbtide.wire.reader import Reader, Request, write_group
+from ebbtide.wire.reader import EchoedEdits, Reader, Request, block_fingerprints, write_group
 from ebbtide.wire.validity import repair
 
 

@@ -39,9 +39,8 @@ from ebbtide.runtime.report import EventEmitter, Prepared, Report
 from ebbtide.runtime.session_log import LogUpdate, SessionLog, build_request_record, plan_record
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import LOCK_TIMEOUT, Log, Position, Record
-from ebbtide.wire.echoes import EchoedEdits
 from ebbtide.wire.protocol import Wire
-from ebbtide.wire.reader import Reader, Request
+from ebbtide.wire.reader import EchoedEdits, Reader, Request
 
 MAX_ROUNDS = 4
 """Times that one request may wait for answers: about everything, about its parts, and after what others did."""
