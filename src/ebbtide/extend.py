@@ -30,7 +30,18 @@ from ebbtide.core.types import Answer, Edit, Item, Question, Usage
 from ebbtide.core.view import View
 from ebbtide.passes.when import Condition, above, all_of, any_of, at_level, cold, end_of_loop, idle_for, when
 from ebbtide.policy.model import Policy
-from ebbtide.store.protocol import Log, LogReader, Store
+from ebbtide.store.log_lines import Damage, LogSink, Position, ReadResult
+from ebbtide.store.protocol import (
+    BlobInfo,
+    GcResult,
+    LockLost,
+    Log,
+    LogReader,
+    LogReplaced,
+    SessionInfo,
+    Store,
+    VerifyResult,
+)
 from ebbtide.wire.boundary import (
     create_compact_boundary,
     find_last_compact_boundary_index,
@@ -49,12 +60,13 @@ from ebbtide.wire.protocol import (
 )
 
 __all__ = [
-    "Answer", "Budget", "CacheBreakpoints", "ClientHistory", "Condition", "Edit", "Estimator", "Item", "Log",
-    "LogReader", "MessageFormat", "Offloader", "Pass", "PlanInput", "Policy", "Question", "ReplyFormat",
+    "Answer", "BlobInfo", "Budget", "CacheBreakpoints", "ClientHistory", "Condition", "Damage", "Edit", "Estimator",
+    "GcResult", "Item", "LockLost", "Log", "LogReader", "LogReplaced", "LogSink", "MessageFormat", "Offloader",
+    "Pass", "PlanInput", "Policy", "Position", "Question", "ReadResult", "ReplyFormat", "SessionInfo",
     "SideRequests", "Store", "StreamingCounter", "Stub", "Template", "Thresholds", "TokenCounter", "TurnFormat",
-    "Usage", "ValidityRules", "View", "Wire", "above", "all_of", "any_of", "at_level", "call_arguments",
-    "can_offload", "cold", "covered_range", "create_compact_boundary", "end_of_loop", "file_path", "find_cuts",
-    "find_last_compact_boundary_index", "find_loop_start", "find_turn_starts", "idle_for", "is_compact_boundary",
-    "is_failed_result", "is_protected", "is_read_call", "newest_turns", "original_of", "parse", "rejection_reason",
-    "render", "slice_from_last_compact_boundary", "tool_name", "when",
+    "Usage", "ValidityRules", "VerifyResult", "View", "Wire", "above", "all_of", "any_of", "at_level",
+    "call_arguments", "can_offload", "cold", "covered_range", "create_compact_boundary", "end_of_loop", "file_path",
+    "find_cuts", "find_last_compact_boundary_index", "find_loop_start", "find_turn_starts", "idle_for",
+    "is_compact_boundary", "is_failed_result", "is_protected", "is_read_call", "newest_turns", "original_of",
+    "parse", "rejection_reason", "render", "slice_from_last_compact_boundary", "tool_name", "when",
 ]  # fmt: skip

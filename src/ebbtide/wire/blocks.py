@@ -186,10 +186,10 @@ def document_block(role: Role, raw: Any, *, text: str = "", pages: int = 0) -> B
 
 def find_role(message: Mapping[str, Any], roles: Mapping[str, Role], path: str) -> Role:
     """Return the role of a message. `roles` lists what the provider accepts."""
-    role = roles.get(as_str(message.get("role")))
+    name = message.get("role")
+    role = roles.get(name) if isinstance(name, str) else None
     if role is None:
-        problem = f"role must be one of {', '.join(roles)}, not {shorten(message.get('role'))}"
-        raise BadRequest(problem, path=f"{path}.role")
+        raise BadRequest(f"role must be one of {', '.join(roles)}, not {shorten(name)}", path=f"{path}.role")
     return role
 
 
