@@ -37,7 +37,7 @@ __all__ = [
     "messages_on_branch",
     "open_store",
     "summary_record",
-]
+]  # fmt: skip
 
 
 def open_store(where: str | os.PathLike[str] | None, *, durable: bool = True) -> Store:
