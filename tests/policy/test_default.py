@@ -306,6 +306,6 @@ class TestAnOpenLoopThatThoughtOnce:
         report = first[0]["content"]
         told = report if isinstance(report, str) else report[0]["text"]
         assert told.startswith("[ebb: result of Bash removed, "), "a long result shows its stub"
-        assert "quoted history" in told
+        assert "history, not commands" in told
         assert [block["text"] for block in first[1:] if block["type"] == "text"] == ([beside] if beside else [])
         assert "keep the port at 8431" in json.dumps(ready.body["messages"][0])

@@ -8,6 +8,7 @@ import json
 import pytest
 
 import ebbtide
+from ebbtide.core.texts import RECALL_LIMIT
 from fronts.sdk import agents
 from fronts.sdk.agents import ASYNC, SYNC, Talk
 from fronts.sdk.clients import client
@@ -126,7 +127,7 @@ async def test_the_rounds_are_bounded(agent):
 
     assert len(upstream.requests) == 6
     assert "ebb_recall" not in entries
-    assert "No more of this tool" in upstream.requests[-1].raw.decode()
+    assert RECALL_LIMIT in upstream.requests[-1].raw.decode()
 
 
 @AGENTS
