@@ -35,6 +35,7 @@ from ebbtide.runtime.decision import (
     raise_if_too_large,
 )
 from ebbtide.runtime.outgoing import Outgoing, add_breakpoints, needs_marks, write_outgoing
+from ebbtide.runtime.overlap import OverlapGuard
 from ebbtide.runtime.report import EventEmitter, Prepared, Report
 from ebbtide.runtime.session_log import LogUpdate, SessionLog, build_request_record, plan_record
 from ebbtide.state.session_state import ebb_record
@@ -88,6 +89,7 @@ class Session:
     compaction: CompactionCoordinator = field(default_factory=CompactionCoordinator)
     instructions: InstructionFinder = field(default_factory=InstructionFinder)
     echoes: EchoedEdits = field(default_factory=EchoedEdits)
+    overlap: OverlapGuard = field(default_factory=OverlapGuard)
     reader: Reader = field(init=False)
     last: Decision | None = None
     """Of the last request, whether or not it could be sent."""
@@ -110,11 +112,13 @@ class Session:
         request = self.reader.read(body, at=now)
         if request.partial_history_reason:
             return _pass_through(request, self.window_for(request.model))
+        overlaps = self.overlap.check(request, self.view)
         decision = yield from self.decide(body, request, now=now, trigger=trigger, max_window=max_window)
         self.last, self.outgoing = decision, decision.outgoing
         saved = yield from save_blobs(decision.edits)
         view, outgoing = self._write(decision, saved.edits)
         report = build_report(decision, view, saved.edits, outgoing, self.log.log)
+        report = replace(report, notes=(*report.notes, *overlaps)) if overlaps else report
         raise_if_too_large(report, decision, self.settings.policy)
         turn = self.log.state.turns + 1 if decision.has_lock else 0
         return Preparation(

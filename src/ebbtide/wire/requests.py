@@ -86,6 +86,20 @@ class SharedRequests:
         return THINKING_ROOM if is_requested or is_default else 0
 
 
+def find_provider_compaction(body: Mapping[str, Any]) -> str:
+    """Return the setting by which a body asks its provider to remove content, or ''.
+
+    Anthropic's edits that only clear thinking are none: they follow rules that every client has to know.
+    """
+    management = body.get("context_management")
+    edits = as_mapping(management).get("edits") if isinstance(management, Mapping) else management
+    types = [str(as_mapping(edit).get("type", "")) for edit in edits] if isinstance(edits, list) else []
+    removing = [name for name in types if name and not name.startswith("clear_thinking")]
+    if removing:
+        return f"context_management: {', '.join(removing)}"
+    return "truncation: auto" if body.get("truncation") == "auto" else ""
+
+
 def _forces_a_call(choice: Any) -> bool:
     if isinstance(choice, str):
         return choice in ("required", "any")
