@@ -17,7 +17,7 @@ from upstream.provider import Exchange, wire_of
 from upstream.script import Part, Say, Use
 from upstream.server import Upstream
 
-_SAVED = re.compile(r"/[\w/.-]+/tool-results/[\w.-]+\w")
+_SAVED = re.compile(r"/[\w/.-]+/tool-results/(?!history)[\w.-]+\w")
 DONE = "All parts are read."
 TITLE = "Reading parts"
 _SHELLS: dict[str, Callable[[str], Body]] = {

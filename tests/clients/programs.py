@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROMPT = "Read all parts, one after the other."
-PATIENCE = 500.0
+PATIENCE = 1100.0
 """Seconds: half a minute of work, on a machine that may have no time."""
 
 

@@ -29,7 +29,7 @@ def recorded(store):
     return max(turns, key=len)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
 def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(
     program, client_file, tmp_path, record_testsuite_property
@@ -55,9 +55,8 @@ def test_a_real_client_works_on_in_a_window_that_its_work_passes_several_times(
     lane = walk.lane(upstream)
     assert len(lane) == PARTS + 1 + program.opens, "one request for each call, and the last answer"
     if program.opens:
-        markers = [marker(n) for n in range(1, PARTS + 1) if marker(n) in Path(walk.opened).read_text()]
-        assert markers, "it is a whole part"
-        assert markers[0] in sent(lane[-1])[-1], "the client's own tool opened what left"
+        rows = [row for row in Path(walk.opened).read_text(encoding="utf-8").splitlines() if "gauge" in row]
+        assert any(row in sent(lane[-1])[-1] for row in rows), "the client's own tool opened what left"
     assert [n for n in range(1, PARTS + 1) if marker(n) not in lane[n].raw.decode()] == [], "the client ran each call"
     assert [n for n, one in enumerate(lane) if tokens_of(one) > program.window] == []
     assert (summary["fallbacks"], summary["overflows"]) == (0, 0)

@@ -60,14 +60,26 @@ class Caller(NamedTuple):
 
 def identify_caller(headers: Mapping[str, str], body: Mapping[str, object], query: str = "") -> Caller:
     """Identify the caller. Header names must be in lower case; `query` is without its question mark."""
-    ids = {(name, value) for name, value in headers.items() if value and _is_id(name)}
+    return add_body_ids(identify_sender(headers, query), body)
+
+
+def identify_sender(headers: Mapping[str, str], query: str = "") -> Caller:
+    """Identify the caller without a look at the body."""
+    ids = tuple(sorted((name, value) for name, value in headers.items() if value and _is_id(name)))
+    return Caller(ids, _conversation(ids), find_credentials(headers, query))
+
+
+def add_body_ids(sender: Caller, body: Mapping[str, object]) -> Caller:
+    """Return the caller with the ids that are in its body."""
     fields = [(name, value) for name, value in body.items() if name in _OTHER_FIELDS or _is_id(name)]
     metadata = body.get("metadata")
     if isinstance(metadata, Mapping):
         fields += [(f"metadata.{name}", value) for name, value in metadata.items() if _is_id(str(name))]
-    ids |= {(f"body.{name}", str(value)) for name, value in fields if isinstance(value, str | int) and value}
-    pairs = tuple(sorted(ids))
-    return Caller(pairs, _conversation(pairs), find_credentials(headers, query))
+    ids = [(f"body.{name}", str(value)) for name, value in fields if isinstance(value, str | int) and value]
+    if not ids:
+        return sender
+    pairs = tuple(sorted({*sender.ids, *ids}))
+    return sender._replace(ids=pairs, conversation=_conversation(pairs))
 
 
 def find_credentials(headers: Mapping[str, str], query: str = "") -> Pairs:

@@ -9,9 +9,9 @@ from mcp import Client, StdioServerParameters
 
 from ebbtide.core.tool_calls import READ_TOOL, RECALL_TOOLS, SEARCH_TOOL
 from ebbtide.fronts.mcp.server import RecallServer
-from ebbtide.fronts.proxy.identity import identify_request as asked_of
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
+from fronts.proxy.proxy_runner import identify
 from runtime.sessions import body, context, loop, run
 
 PROGRAM = ["-m", "ebbtide.fronts.cli.main", "mcp"]
@@ -85,7 +85,7 @@ async def test_without_a_name_each_call_uses_the_newest_session(tmp_path):
 def told_by_the_proxy(home, key, secret, header="x-api-key"):
     """A session as the proxy keeps it for whoever sends this key."""
     value = f"Bearer {key}" if header == "authorization" else key
-    asked_by = asked_of("anthropic", "/v1/messages", {header: value}, body([{"role": "user", "content": secret}]))
+    asked_by = identify("anthropic", "/v1/messages", {header: value}, body([{"role": "user", "content": secret}]))
     return talk(home, asked_by.identity.session, secret, asked_by.identity.project)
 
 

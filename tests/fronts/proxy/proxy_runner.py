@@ -16,13 +16,14 @@ from dataclasses import replace
 from aiohttp import web
 
 from ebbtide.config import load_settings
-from ebbtide.fronts.proxy.identity import Identity, IncomingRequest
+from ebbtide.fronts.proxy.identity import Identity, IncomingRequest, identify_request
 from ebbtide.fronts.proxy.meters import JsonLog, Meters
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.server import Proxy, runner_for
 from ebbtide.fronts.proxy.sessions import EngineSettings, ProxySession
 from ebbtide.policy import default
 from ebbtide.store import Store
+from ebbtide.wire.caller import identify_sender
 from fronts.proxy.raw_upstream import RawUpstream
 
 WAIT = 120.0
@@ -139,6 +140,11 @@ def until(true: Callable[[], object]) -> None:
 def get(port: int, path: str, **headers: str):
     status, _, answer = exchange(port, "GET", path, None, headers)
     return status, json.loads(answer)
+
+
+def identify(wire: str, address: str, headers: dict[str, str], body: dict) -> IncomingRequest:
+    path, _, query = address.partition("?")
+    return identify_request(wire, path, identify_sender(headers, query), body)
 
 
 def new_session(store: Store | None = None) -> ProxySession:

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.fronts.proxy.identity import identify_request, wire_for_path
+from ebbtide.fronts.proxy.identity import wire_for_path
 from ebbtide.store.directory.file_names import session_stem
 from ebbtide.store.tenants import tenant_name
 from ebbtide.wire.caller import find_credentials
+from fronts.proxy.proxy_runner import identify
 
 CLAUDE = [
     {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.3; cch=a1b2"},
@@ -39,7 +40,7 @@ def prompt(words="fix the bug", reminder=REMINDER):
 
 
 def session(body, headers=None, wire="anthropic", path="/v1/messages"):
-    return identify_request(wire, path, headers or {}, body).identity
+    return identify(wire, path, headers or {}, body).identity
 
 
 def test_a_conversation_keeps_its_session_as_it_grows():
@@ -226,7 +227,7 @@ def test_only_the_key_id_of_a_signature_counts():
     ],
 )
 def test_a_token_may_be_renewed_when_the_conversations_own_id_cannot_be_guessed(credential, body, renewable):
-    assert identify_request("anthropic", "/v1/messages", credential, body).is_renewable is renewable
+    assert identify("anthropic", "/v1/messages", credential, body).is_renewable is renewable
 
 
 def test_beside_a_bearer_token_every_other_credential_has_to_stay():
@@ -305,7 +306,7 @@ ASKING = {
 def test_a_clients_own_compaction_is_recognised(client):
     talk = [prompt(), {"role": "assistant", "content": "ok"}, {"role": "user", "content": ASKING[client]}]
 
-    assert identify_request("anthropic", "/v1/messages", {}, claude(talk)).side_request == "compaction"
+    assert identify("anthropic", "/v1/messages", {}, claude(talk)).side_request == "compaction"
 
 
 @pytest.mark.parametrize(
@@ -321,14 +322,14 @@ def test_a_clients_own_compaction_is_recognised(client):
 def test_a_reworded_summary_request_is_recognized_only_if_no_tool_could_answer(more, words, told):
     talk = [prompt(), {"role": "assistant", "content": "ok"}, {"role": "user", "content": words}]
 
-    assert identify_request("anthropic", "/v1/messages", {}, claude(talk, **more)).side_request == told
+    assert identify("anthropic", "/v1/messages", {}, claude(talk, **more)).side_request == told
 
 
 def test_the_summary_of_an_earlier_compaction_is_not_a_new_one():
     """Only the newest words count: the summary of before stands at the beginning."""
     talk = [prompt(ASKING["claude code"]), {"role": "assistant", "content": "ok"}, prompt("go on")]
 
-    assert identify_request("anthropic", "/v1/messages", {}, claude(talk)).side_request == ""
+    assert identify("anthropic", "/v1/messages", {}, claude(talk)).side_request == ""
 
 
 @pytest.mark.parametrize(
@@ -375,7 +376,7 @@ JSON = st.recursive(
     ident=st.text(max_size=300),
 )
 def test_every_request_has_a_session_whose_name_is_a_file_name(wire, body, ident):
-    told = identify_request(wire, "/v1/messages", {"x-session-id": ident}, body)
+    told = identify(wire, "/v1/messages", {"x-session-id": ident}, body)
 
     assert session_stem(told.identity.session) == told.identity.session
 

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 from ebbtide.config import load_settings
-from ebbtide.fronts.proxy.identity import identify_request
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.sessions import Sessions
 from fronts.proxy.agent import Agent, looping
-from fronts.proxy.proxy_runner import Running, get, options, proxied
+from fronts.proxy.proxy_runner import Running, get, identify, options, proxied
 from upstream.prefix import units
 from upstream.server import Upstream
 
@@ -62,10 +61,10 @@ def test_a_count_without_the_metadata_of_its_conversation_is_about_it(tmp_path):
     headers = {"authorization": "Bearer one", "x-claude-code-session-id": "one-agent-0001"}
     body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
     user = {"metadata": {"user_id": "user_1_account_2_session_3"}}
-    main = known.session_for(identify_request("anthropic", "/v1/messages", headers, {**body, **user}))
+    main = known.session_for(identify("anthropic", "/v1/messages", headers, {**body, **user}))
 
     def counted(**more):
-        return known.session_for(identify_request("anthropic", "/v1/messages/count_tokens", {**headers, **more}, body))
+        return known.session_for(identify("anthropic", "/v1/messages/count_tokens", {**headers, **more}, body))
 
     assert counted() is main
     assert counted(authorization="Bearer two") is not main

@@ -206,9 +206,8 @@ def _join_text_events(raw: bytes) -> bytes:
     while match := _TEXT_EVENT.search(raw):
         before, after = match[1], match[2]
         run = raw[match.start() : raw.rfind(after + before) + len(after)]
-        line, text_start = before.count(b"\n"), len(before) - 1 - before.rfind(b"\n")
-        lines = run[:-1].split(b"\n")[line :: line + 2]
-        texts = [line[text_start : 2 - len(after)] for line in lines]
+        line, start, end = before.count(b"\n"), len(before) - 1 - before.rfind(b"\n"), 2 - len(after)
+        texts = [text[start:end] for text in run[:-1].split(b"\n")[line :: line + 2]]
         text = b"".join(texts)
         is_uniform = run == before + (after + before).join(texts) + after
         if not is_uniform or not _STRING.fullmatch(text):

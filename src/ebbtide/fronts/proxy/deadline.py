@@ -10,7 +10,9 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ebbtide.runtime.report import Event
@@ -38,7 +40,7 @@ class PendingResult(Generic[T]):
     def publish(self, value: T) -> None:
         """Called by the work: let the request go on with this value while the work continues."""
         self.published = value
-        self._loop.call_soon_threadsafe(self._set, value)
+        self._loop.call_soon_threadsafe(self.set, value)
 
     def claim_for_log(self) -> None:
         """Called by the work before it records a plan. Raises `PlanAbandoned` if the request was sent without it."""
@@ -54,17 +56,13 @@ class PendingResult(Generic[T]):
         await asyncio.wait((self.future,))
         return self.future.result()
 
-    def finish(self, thread: asyncio.Future[T]) -> None:
-        """Take over what the thread ended with, unless a value was published."""
-        if thread.cancelled():
-            self.future.cancel()
-        elif (error := thread.exception()) is None:
-            self._set(thread.result())
-        elif not self.future.done():
+    def fail(self, error: BaseException) -> None:
+        """Let the request go on with this error, unless a value was published."""
+        if not self.future.done():
             self.future.set_exception(error)
             self.future.exception()  # mark it as seen: a request that stopped waiting never reads it
 
-    def _set(self, value: T) -> None:
+    def set(self, value: T) -> None:
         if not self.future.done():
             self.future.set_result(value)
 
@@ -135,17 +133,26 @@ class EngineThreads:
             if event.kind == "fold_asks":
                 deadline = loop.time() + self._summary_seconds + seconds
 
-        def finish(thread: asyncio.Future[T]) -> None:
+        def run() -> None:
+            end: Callable[[], None]
+            try:
+                end = partial(result.set, work())
+            except BaseException as error:  # noqa: BLE001 - the request raises it
+                end = partial(result.fail, error)
+            with suppress(RuntimeError):  # the proxy has stopped without waiting for this thread
+                loop.call_soon_threadsafe(finish, end)
+
+        def finish(end: Callable[[], None]) -> None:
             gate.is_stuck, gate.on_event = False, None
             gate.lock.release()
-            result.finish(thread)
+            end()
+            ended.set_result(None)
 
         async with asyncio.timeout_at(deadline):
             await gate.lock.acquire()
-        gate.on_event = extend_deadline
-        thread = loop.run_in_executor(self._pool, work)
-        thread.add_done_callback(finish)
-        self.keep(thread)
+        gate.on_event, ended = extend_deadline, loop.create_future()
+        self._pool.submit(run)  # not `run_in_executor`: its futures cost as much as the change of threads
+        self.keep(ended)
         while not result.future.done():
             remaining = deadline - loop.time()
             if remaining <= 0:

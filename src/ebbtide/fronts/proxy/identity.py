@@ -20,7 +20,7 @@ from ebbtide.core.types import USER
 from ebbtide.store.tenants import tenant_name, tenant_project
 from ebbtide.wire import WIRES
 from ebbtide.wire.blocks import Block
-from ebbtide.wire.caller import has_uuid, identify_caller
+from ebbtide.wire.caller import Caller, add_body_ids, has_uuid
 from ebbtide.wire.conversation_start import strip_changing_parts
 from ebbtide.wire.protocol import Wire
 
@@ -83,13 +83,12 @@ def wire_for_path(method: str, path: str) -> str:
     return next((wire for route, wire in _ROUTES if path.endswith(route)), "")
 
 
-def identify_request(wire: str, address: str, headers: Mapping[str, str], body: Json) -> IncomingRequest:
-    """Identify a request. `address` is its path, perhaps with a query."""
-    path, _, query = address.partition("?")
+def identify_request(wire: str, path: str, sender: Caller, body: Json) -> IncomingRequest:
+    """Identify a request. `path` is without its query, which only the sender is known by."""
     first, last, is_first = _first_and_last(wire, body)
     opening_text = _opening_text(first)
     requests, (system, tools) = WIRES[wire].requests, WIRES[wire].messages.system_and_tools(body)
-    caller = identify_caller(headers, body, query)
+    caller = add_body_ids(sender, body)
     prompt = _system_texts(system, first)
     if caller.conversation:
         client, agent = _client_name(caller.conversation), _agent_signature(prompt)
@@ -113,10 +112,9 @@ def identify_request(wire: str, address: str, headers: Mapping[str, str], body: 
     )
 
 
-def sender_key(address: str, headers: Mapping[str, str]) -> str:
-    """Return a key for the sender by all but the body. Its next request probably begins like this one."""
-    caller = identify_caller(headers, {}, address.partition("?")[2])
-    return _hash(*caller.credentials, *caller.ids)
+def sender_key(sender: Caller) -> str:
+    """Return a key for a sender. Its next request probably begins like this one."""
+    return _hash(*sender.credentials, *sender.ids)
 
 
 def _client_name(id: str) -> str:

@@ -41,6 +41,7 @@ from ebbtide.fronts.proxy.upstreams import Target, find_target
 from ebbtide.store import Store
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody
+from ebbtide.wire.caller import identify_sender
 
 _UPLOAD_SECONDS = 300.0
 """Time that a client has to send its body."""
@@ -174,8 +175,10 @@ class Proxy:
 
         def parse() -> tuple[IncomingRequest, bytes, ParsedBody]:
             original = decompress(raw, encoding, self.options.max_body_bytes)
-            body = self.sessions.read_request(sender_key(arrival.path, arrival.headers), original)
-            incoming = identify_request(arrival.wire, arrival.path, arrival.headers, body.tree)
+            path, _, query = arrival.path.partition("?")
+            sender = identify_sender(arrival.headers, query)
+            body = self.sessions.read_request(sender_key(sender), original)
+            incoming = identify_request(arrival.wire, path, sender, body.tree)
             body.model = incoming.model
             return incoming, original, body
 
