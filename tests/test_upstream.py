@@ -19,6 +19,7 @@ from upstream.script import Cut, Failure, Part, Say, Think, Turn, Use
 from upstream.server import PATIENCE, Upstream
 
 PATHS = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions", "openai_responses": "/v1/responses"}
+GEMINI = "/v1beta/models/gemini-3-pro-preview:{method}"
 SAID = "I'll read it: 文件。" * 9
 TURN: list[Part] = [
     Think("先想一想 🙂"),
@@ -242,6 +243,42 @@ def test_a_stored_response_can_be_continued_and_an_unknown_one_cannot() -> None:
     assert second["usage"]["input_tokens"] > first["usage"]["input_tokens"]
     assert refused[0] == 400
     assert refused[1]["error"]["message"] == "Previous response with id 'resp_x' not found."
+
+
+@pytest.mark.parametrize("query", ["?alt=sse", "?key=k"], ids=["events", "array"])
+def test_geminis_stream_adds_up_to_its_answer(query: str) -> None:
+    """As events, or as one JSON array."""
+    body = {"contents": [{"role": "user", "parts": [{"text": "go"}]}]}
+    with Upstream([TURN, TURN]) as upstream:
+        status, raw = post(upstream, GEMINI.format(method="streamGenerateContent") + query, body)
+        whole = posted(upstream, GEMINI.format(method="generateContent"), body)[1]
+    answer = upstream.requests[0].response
+    chunks = events(raw) if query == "?alt=sse" else json.loads(raw)
+    parts = [part for chunk in chunks for part in chunk["candidates"][0]["content"]["parts"]]
+
+    assert status == 200
+    assert upstream.requests[0].parsed["model"] == "gemini-3-pro-preview", "the path says it"
+    assert "".join(part["text"] for part in parts if "text" in part) == SAID
+    calls = [part for part in parts if "functionCall" in part]
+    assert calls == [part for part in answer["candidates"][0]["content"]["parts"] if "functionCall" in part]
+    assert ["thoughtSignature" in part for part in calls] == [True, False]
+    assert chunks[-1]["usageMetadata"] == answer["usageMetadata"]
+    assert [chunk["candidates"][0].get("finishReason") for chunk in chunks][-2:] == [None, "STOP"]
+    assert whole.keys() == answer.keys()
+
+
+def test_gemini_refuses_and_counts_in_googles_form() -> None:
+    body = {"contents": [{"role": "model", "parts": [{"text": "hi"}]}]}
+    with Upstream(window=50) as upstream:
+        status, refused = posted(upstream, GEMINI.format(method="generateContent"), body)
+        long = {"contents": [{"role": "user", "parts": [{"text": "go " * 100}]}]}
+        too_long = posted(upstream, GEMINI.format(method="generateContent"), long)
+        counted = posted(upstream, GEMINI.format(method="countTokens"), long)
+
+    assert (status, refused["error"]["code"], refused["error"]["status"]) == (400, 400, "INVALID_ARGUMENT")
+    assert "exceeds the maximum number of tokens allowed (50)." in too_long[1]["error"]["message"]
+    assert counted[0] == 200
+    assert counted[1]["totalTokens"] > 50
 
 
 @pytest.mark.parametrize("wire", PATHS)
