@@ -13,9 +13,10 @@ from ebbtide.audit.history import History, build_history
 from ebbtide.core.errors import WontFit
 from ebbtide.formats import RecordedCall
 from ebbtide.policy import Policy
+from ebbtide.runtime.decision import SessionSettings
 from ebbtide.runtime.driver import run
 from ebbtide.runtime.operations import append_record, record_reply
-from ebbtide.runtime.session import SessionSettings, open_session, prepare_and_commit
+from ebbtide.runtime.session import open_session, prepare_and_commit
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, open_store
 from ebbtide.wire import WIRES

@@ -33,6 +33,7 @@ from ebbtide.recall.handles import Scope
 from ebbtide.recall.inject import RecallExchange, build_insertion, find_anchor, insert_record
 from ebbtide.recall.search import Hit, Page, RecallSearch, ScopedRecall
 from ebbtide.recall.tools import answer_call
+from ebbtide.runtime.decision import SessionSettings
 from ebbtide.runtime.driver import arun, run
 from ebbtide.runtime.operations import (
     append_record,
@@ -47,7 +48,7 @@ from ebbtide.runtime.operations import (
     undo_batch,
 )
 from ebbtide.runtime.report import Listener, Prepared, Report
-from ebbtide.runtime.session import SessionSettings, open_session, prepare_and_commit
+from ebbtide.runtime.session import open_session, prepare_and_commit
 from ebbtide.runtime.validation import Recall, RecallBy, check_settings, check_tokens, refuse_unknown, wrong_type
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store

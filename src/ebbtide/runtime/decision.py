@@ -1,16 +1,17 @@
-"""What is decided about one request: its size and what is cached before the plan, the plan, and the report on it.
+"""What is decided about one request: what the plan depends on, what is written after it, and the report on it.
 
-Nothing here yields effects: `session.py` does.
+The functions here are the steps of `session.py` that need no effects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypedDict
 
-from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction
-from ebbtide.core.cache.breakpoints import BreakpointSlot
+from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction, PlannedRequest
+from ebbtide.core.cache.breakpoints import BreakpointSlot, choose_by_value
+from ebbtide.core.cache.lifetimes import plan_hour
 from ebbtide.core.cache.prefix import common_prefix_length, count_cached_messages, find_usage_anchor, prices_for
 from ebbtide.core.edit_layout import UsableAnswers
 from ebbtide.core.errors import Blocked, Busy, WontFit
@@ -22,14 +23,29 @@ from ebbtide.core.tool_calls import RECALL_TOOLS, compact_instructions, unreadab
 from ebbtide.core.types import FIVE_MINUTES, HARNESS, USER, Edit, Item, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
-from ebbtide.runtime.outgoing import Outgoing
-from ebbtide.runtime.report import NOTE_OF_FAILURE, Report, ReportBasis, busy_message, too_large_message
+from ebbtide.runtime.outgoing import Outgoing, add_breakpoints, needs_marks, write_outgoing
+from ebbtide.runtime.report import NOTE_OF_FAILURE, Prepared, Report, ReportBasis, busy_message, too_large_message
 from ebbtide.state.session_state import SessionState
 from ebbtide.store import LogReader
 from ebbtide.wire.body import ParsedBody
+from ebbtide.wire.protocol import Wire
 from ebbtide.wire.reader import Request
 
 Body = Mapping[str, Any] | bytes | str | ParsedBody
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    policy: Policy
+    window: int | Callable[[str], int]
+    """Of every model, or of each by its name."""
+    model: str = ""
+    project: str = ""
+    saves_content: bool = True
+    """Whether removed content is saved. A stateless `fit` saves nothing, and its stubs say so."""
+    wire: Wire | None = None
+    adds_breakpoints: bool = False
+    """Whether to mark what the provider should cache where the client marks nothing and the provider needs it."""
 
 
 class RequestState(NamedTuple):
@@ -68,6 +84,24 @@ class Decision(NamedTuple):
     @property
     def notes(self) -> tuple[str, ...]:
         return () if self.has_lock else ("the log could not be locked: nothing new was planned",)
+
+
+class SavedEdits(NamedTuple):
+    """The edits of a plan whose content is on disk, and why others were left out."""
+
+    edits: tuple[Edit, ...] = ()
+    failures: tuple[str, ...] = ()
+
+
+class Preparation(NamedTuple):
+    """A request that may be sent and is not in the log yet."""
+
+    prepared: Prepared
+    decision: Decision | None = None
+    """None for a request that is passed through: there is nothing to commit."""
+    saved: SavedEdits = SavedEdits()
+    view: View | None = None
+    outgoing: Outgoing | None = None
 
 
 class PassStages(TypedDict):
@@ -289,6 +323,58 @@ _NO_WISHES = ManualCompaction()
 def finished_children(state: SessionState) -> tuple[tuple[str, str], ...]:
     """Return the finished sub-agents, each with its result."""
     return tuple((name, result) for name, result in state.children.items() if result is not None)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_decision(
+    decision: Decision, edits: Sequence[Edit], settings: SessionSettings, state: SessionState
+) -> tuple[View, Outgoing]:
+    """Write the request with these edits of its plan, and add breakpoints."""
+    view, outgoing, plan = decision.view, decision.outgoing, decision.plan
+    if plan is not None and edits:
+        view = plan.after if len(edits) == len(plan.edits) else view.apply(edits)
+        outgoing = write_outgoing(decision.request, view, outgoing)
+    return view, _add_due_breakpoints(decision.request, view, outgoing, settings, state, decision.plan_input.now)
+
+
+def _add_due_breakpoints(
+    request: Request, view: View, outgoing: Outgoing, settings: SessionSettings, state: SessionState, now: float
+) -> Outgoing:
+    """Add breakpoints to a request that carries an edit, or that would not be cached without them."""
+    strategy = settings.policy.marks
+    is_unmarked = settings.adds_breakpoints and needs_marks(request, outgoing)
+    if strategy is None or not (view.has_edits or is_unmarked):
+        return outgoing
+    hour: tuple[int, ...] = ()
+    if is_unmarked and strategy is choose_by_value:
+        key = (request.model, request.system, request.tools)
+        hour = plan_hour(state.sent, state.pauses, now=now, key=key, prefix=outgoing.hashes, standing=outgoing.standing)
+    return add_breakpoints(request, outgoing, strategy, hour)
+
+
+def planned_request(decision: Decision, plan: Plan, settings: SessionSettings, state: SessionState) -> PlannedRequest:
+    """Return what questions are about, with the breakpoints of the request: they read what it has cached."""
+    request, view = decision.request, decision.view
+    marked = _add_due_breakpoints(request, view, decision.outgoing, settings, state, decision.plan_input.now)
+    return PlannedRequest(request, view, decision.plan_input, plan, marked.marked_body)
+
+
+def ready_request(request: Request, outgoing: Outgoing, report: Report, turn: int, policy: Policy) -> Prepared:
+    return Prepared(
+        body=request.body.emit(outgoing.marked_body),
+        report=report,
+        turn=turn,
+        model=request.model,
+        estimated=policy.estimator.total(outgoing.tokens + sum(request.overhead), outgoing.message_count),
+        items=request.items,
+    )
+
+
+def pass_through(request: Request, window: int) -> Preparation:
+    report = Report(window=window, notes=(f"passed through: {request.partial_history_reason}",))
+    return Preparation(Prepared(request.body.emit(request.body.tree), report, 0, request.model, items=request.items))
 
 
 # --- the report -------------------------------------------------------------------------------------------------------

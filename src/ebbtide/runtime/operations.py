@@ -11,7 +11,7 @@ from ebbtide.core.planner import Budget
 from ebbtide.core.types import Edit, Usage
 from ebbtide.effects import AskModel, RawAnswer, ReleaseLock, Steps
 from ebbtide.recall.search import find_item_id
-from ebbtide.runtime.decision import Body
+from ebbtide.runtime.decision import Body, planned_request
 from ebbtide.runtime.report import Prepared
 from ebbtide.runtime.session import Session, save_blobs
 from ebbtide.runtime.session_log import branch_fields, plan_record
@@ -122,7 +122,7 @@ def background_questions(session: Session) -> list[AskModel]:
     last = session.last
     if last is None or last.plan is None:
         return []
-    planned = session.planned_request(last, last.plan)
+    planned = planned_request(last, last.plan, session.settings, session.log.state)
     return session.compaction.background_questions(session.settings.policy.folds, planned)
 
 

@@ -9,34 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
-from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction, PlannedRequest
-from ebbtide.core.cache.breakpoints import choose_by_value
-from ebbtide.core.cache.lifetimes import plan_hour
+from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction
 from ebbtide.core.planner import Budget, Plan, PlanInput, make_plan
 from ebbtide.core.types import Edit, Trigger
 from ebbtide.core.view import View
 from ebbtide.effects import LOCK_WAIT, AppendRecords, ReleaseLock, SaveBlob, Steps
 from ebbtide.facts import FactsMemory
-from ebbtide.policy import Policy
 from ebbtide.policy.adjust import with_fact_collector
 from ebbtide.runtime.decision import (
     Body,
     Decision,
     InstructionFinder,
+    Preparation,
     RequestState,
+    SavedEdits,
+    SessionSettings,
     add_notes,
     build_compaction_input,
     build_plan_input,
     build_report,
     may_exceed,
+    pass_through,
     passes_for,
+    planned_request,
     raise_if_too_large,
+    ready_request,
+    write_decision,
 )
-from ebbtide.runtime.outgoing import Outgoing, add_breakpoints, needs_marks, write_outgoing
+from ebbtide.runtime.outgoing import Outgoing, write_outgoing
 from ebbtide.runtime.overlap import OverlapGuard
-from ebbtide.runtime.report import EventEmitter, Prepared, Report
+from ebbtide.runtime.report import EventEmitter, Prepared
 from ebbtide.runtime.session_log import LogUpdate, SessionLog, build_request_record, plan_record
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import LOCK_TIMEOUT, Log, Position, Record
@@ -45,38 +48,6 @@ from ebbtide.wire.reader import EchoedEdits, Reader, Request
 
 MAX_ROUNDS = 4
 """Times that one request may wait for answers: about everything, about its parts, and after what others did."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSettings:
-    policy: Policy
-    window: int | Callable[[str], int]
-    """Of every model, or of each by its name."""
-    model: str = ""
-    project: str = ""
-    saves_content: bool = True
-    """Whether removed content is saved. A stateless `fit` saves nothing, and its stubs say so."""
-    wire: Wire | None = None
-    adds_breakpoints: bool = False
-    """Whether to mark what the provider should cache where the client marks nothing and the provider needs it."""
-
-
-class SavedEdits(NamedTuple):
-    """The edits of a plan whose content is on disk, and why others were left out."""
-
-    edits: tuple[Edit, ...] = ()
-    failures: tuple[str, ...] = ()
-
-
-class Preparation(NamedTuple):
-    """A request that may be sent and is not in the log yet."""
-
-    prepared: Prepared
-    decision: Decision | None = None
-    """None for a request that is passed through: there is nothing to commit."""
-    saved: SavedEdits = SavedEdits()
-    view: View | None = None
-    outgoing: Outgoing | None = None
 
 
 @dataclass(slots=True)
@@ -111,18 +82,22 @@ class Session:
         """Read, load, plan, save, write. Nothing is in the log yet: the caller commits."""
         request = self.reader.read(body, at=now)
         if request.partial_history_reason:
-            return _pass_through(request, self.window_for(request.model))
+            return pass_through(request, self.window_for(request.model))
         overlaps = self.overlap.check(request, self.view)
         decision = yield from self.decide(body, request, now=now, trigger=trigger, max_window=max_window)
         self.last, self.outgoing = decision, decision.outgoing
         saved = yield from save_blobs(decision.edits)
-        view, outgoing = self._write(decision, saved.edits)
+        view, outgoing = write_decision(decision, saved.edits, self.settings, self.log.state)
         report = build_report(decision, view, saved.edits, outgoing, self.log.log)
         report = replace(report, notes=(*report.notes, *overlaps)) if overlaps else report
         raise_if_too_large(report, decision, self.settings.policy)
         turn = self.log.state.turns + 1 if decision.has_lock else 0
         return Preparation(
-            _ready(decision.request, outgoing, report, turn, self.settings.policy), decision, saved, view, outgoing
+            ready_request(decision.request, outgoing, report, turn, self.settings.policy),
+            decision,
+            saved,
+            view,
+            outgoing,
         )
 
     def commit(self, preparation: Preparation) -> Steps[Prepared]:
@@ -188,40 +163,11 @@ class Session:
                 break
             yield ReleaseLock()
             # Answers are recorded whether or not the compaction is made.
-            answers = yield from self.compaction.ask(self.planned_request(decision, plan))
+            answers = yield from self.compaction.ask(planned_request(decision, plan, self.settings, self.log.state))
             yield from self.append(answers, now)
         if plan is not None and plan.failures:
             self.events.report_failures(plan.failures)
         return decision
-
-    def planned_request(self, decision: Decision, plan: Plan) -> PlannedRequest:
-        """Return what questions are about, with the breakpoints of the request: they read what it has cached."""
-        request, view = decision.request, decision.view
-        marked = self._mark(request, view, decision.outgoing, decision.plan_input.now)
-        return PlannedRequest(request, view, decision.plan_input, plan, marked.marked_body)
-
-    def _write(self, decision: Decision, edits: Sequence[Edit]) -> tuple[View, Outgoing]:
-        """Write the request with these edits of its plan, and add breakpoints."""
-        view, outgoing, plan = decision.view, decision.outgoing, decision.plan
-        if plan is not None and edits:
-            view = plan.after if len(edits) == len(plan.edits) else view.apply(edits)
-            outgoing = write_outgoing(decision.request, view, outgoing)
-        return view, self._mark(decision.request, view, outgoing, decision.plan_input.now)
-
-    def _mark(self, request: Request, view: View, outgoing: Outgoing, now: float) -> Outgoing:
-        """Add breakpoints to a request that carries an edit, or that would not be cached without them."""
-        strategy = self.settings.policy.marks
-        is_unmarked = self.settings.adds_breakpoints and needs_marks(request, outgoing)
-        if strategy is None or not (view.has_edits or is_unmarked):
-            return outgoing
-        hour: tuple[int, ...] = ()
-        if is_unmarked and strategy is choose_by_value:
-            key = (request.model, request.system, request.tools)
-            state = self.log.state
-            hour = plan_hour(
-                state.sent, state.pauses, now=now, key=key, prefix=outgoing.hashes, standing=outgoing.standing
-            )
-        return add_breakpoints(request, outgoing, strategy, hour)
 
     # --- the log --------------------------------------------------------------------------------------------------
 
@@ -337,22 +283,6 @@ def save_blobs(edits: Sequence[Edit]) -> Steps[SavedEdits]:
         else:
             saved.append(edit)
     return SavedEdits(tuple(saved), tuple(dict.fromkeys(failures)))
-
-
-def _ready(request: Request, outgoing: Outgoing, report: Report, turn: int, policy: Policy) -> Prepared:
-    return Prepared(
-        body=request.body.emit(outgoing.marked_body),
-        report=report,
-        turn=turn,
-        model=request.model,
-        estimated=policy.estimator.total(outgoing.tokens + sum(request.overhead), outgoing.message_count),
-        items=request.items,
-    )
-
-
-def _pass_through(request: Request, window: int) -> Preparation:
-    report = Report(window=window, notes=(f"passed through: {request.partial_history_reason}",))
-    return Preparation(Prepared(request.body.emit(request.body.tree), report, 0, request.model, items=request.items))
 
 
 def prepare_and_commit(
