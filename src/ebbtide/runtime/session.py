@@ -92,13 +92,8 @@ class Session:
         report = replace(report, notes=(*report.notes, *overlaps)) if overlaps else report
         raise_if_too_large(report, decision, self.settings.policy)
         turn = self.log.state.turns + 1 if decision.has_lock else 0
-        return Preparation(
-            ready_request(decision.request, outgoing, report, turn, self.settings.policy),
-            decision,
-            saved,
-            view,
-            outgoing,
-        )
+        prepared = ready_request(decision.request, outgoing, report, turn, self.settings.policy)
+        return Preparation(prepared, decision, saved, view, outgoing)
 
     def commit(self, preparation: Preparation) -> Steps[Prepared]:
         """Append new messages, the plan and the request as one commit, then remember what was sent."""
