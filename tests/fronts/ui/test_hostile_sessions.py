@@ -232,7 +232,7 @@ def test_a_report_with_every_name_a_payload_runs_nothing(chromium, where, tmp_pa
     first = next(n for n, statement in enumerate(statements) if statement.groups and statement.largest)
     # A user's own pass may have any name and give any reason.
     group, item = statements[first].groups[0], statements[first].largest[0]
-    groups = [replace(group, by=text, what=text, why=text, pays=text) for text in PAYLOADS]
+    groups = [replace(group, by=text, what=text, why=text) for text in PAYLOADS]
     largest = [replace(item, by=text, what=text, stored_name=text) for text in PAYLOADS]
     statements[first] = replace(statements[first], groups=groups, largest=largest)
     file = tmp_path / "report.html"
