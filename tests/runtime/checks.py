@@ -11,8 +11,8 @@ from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 from ebbtide.wire.validity import violations
 from laws.promises import JOINED
-from runtime.sessions import digest
-from runtime.walks import Walk, WalkStep, unmarked
+from runtime.sessions import digest, without_breakpoints
+from runtime.walks import Walk, WalkStep
 from upstream import signing
 from upstream.check import refusals
 
@@ -73,8 +73,12 @@ def check_log(wire: str, walk: Walk, requests: list[dict[str, object]], last: Wa
         return
     log = walk.store.peek("default")
     records = log.read().records
-    known = {digest(unmarked(record.get("wire") or record["message"])) for record in records if record.get("uuid")}
-    missing = [n for n, one in enumerate(last.asked[WIRES[wire].list_key]) if digest(unmarked(one)) not in known]
+    known = {
+        digest(without_breakpoints(record.get("wire") or record["message"])) for record in records if record.get("uuid")
+    }
+    missing = [
+        n for n, one in enumerate(last.asked[WIRES[wire].list_key]) if digest(without_breakpoints(one)) not in known
+    ]
     assert missing == [], "messages that are not in the log"
     kept = [pair for record in records if record.get("kind") == "plan" for pair in record["blobs"]]
     assert [name for name, mark in kept if blob_digest(log.read_blob(name)) != mark] == []

@@ -70,10 +70,22 @@ def run(ctx, messages, start=1):
     return [ctx.prepare(body(messages[:n])) for n in range(start, len(messages) + 1, 2)]
 
 
+def without_breakpoints(value):
+    """Copy messages without `cache_control`. A string counts as one text block: it is written as one to carry a mark."""
+    if isinstance(value, dict):
+        return {
+            key: [{"type": "text", "text": field}]
+            if key in ("content", "system") and isinstance(field, str)
+            else without_breakpoints(field)
+            for key, field in value.items()
+            if key != "cache_control"
+        }
+    return [without_breakpoints(element) for element in value] if isinstance(value, list) else value
+
+
 def unmarked(messages):
     """Messages without cache marks, as text."""
-    bare = json.dumps(messages, sort_keys=True).replace('"cache_control": {"type": "ephemeral"}, ', "")
-    return [json.dumps(one) for one in json.loads(bare)]
+    return [json.dumps(message, sort_keys=True) for message in without_breakpoints(messages)]
 
 
 def digest(value):

@@ -9,8 +9,7 @@ import pytest
 from ebbtide.policy import preset
 from ebbtide.runtime.outgoing import reapply_edits
 from ebbtide.store import MemoryStore
-from runtime.sessions import body, context, loop
-from runtime.walks import unmarked
+from runtime.sessions import body, context, loop, without_breakpoints
 
 
 def worked(**options):
@@ -39,7 +38,7 @@ def test_a_replay_of_the_next_request_extends_the_last():
     again = reapply_edits(more.encode(), ctx.standing, policy=preset("default"))
 
     sent, now = (json.loads(one)["messages"] for one in (ready.body, again.body))
-    assert unmarked(now[: len(sent) - 1]) == unmarked(sent[:-1])
+    assert without_breakpoints(now[: len(sent) - 1]) == without_breakpoints(sent[:-1])
 
 
 def test_without_edits_the_body_is_returned_as_the_same_object():

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import ebbtide
-from runtime.walks import unmarked
+from runtime.sessions import without_breakpoints
 
 ARCHIVE = Path(__file__).parent / "recorded_store.tar.gz"
 PLANS = 21
@@ -58,7 +58,7 @@ def test_the_next_request_is_sent_as_it_was_recorded(recorded):
     ready = open_context(recorded).prepare(read(recorded, "request.json"))
 
     assert ready.report.edits == ()
-    assert json.dumps(unmarked(ready.body)) == json.dumps(unmarked(read(recorded, "sent.json")))
+    assert json.dumps(without_breakpoints(ready.body)) == json.dumps(without_breakpoints(read(recorded, "sent.json")))
 
 
 def test_the_same_bytes_are_sent_without_the_checkpoint(recorded):
@@ -67,7 +67,7 @@ def test_the_same_bytes_are_sent_without_the_checkpoint(recorded):
     checkpoint.unlink()
 
     ready = open_context(recorded).prepare(read(recorded, "request.json"))
-    assert json.dumps(unmarked(ready.body)) == json.dumps(unmarked(read(recorded, "sent.json")))
+    assert json.dumps(without_breakpoints(ready.body)) == json.dumps(without_breakpoints(read(recorded, "sent.json")))
 
 
 def test_the_undone_compaction_can_be_brought_back(recorded):

@@ -11,7 +11,7 @@ from ebbtide.core.errors import WontFit
 from ebbtide.runtime import Context, Ready
 from ebbtide.store import MemoryStore
 from ebbtide.wire import WIRES
-from runtime.sessions import Clock, digest
+from runtime.sessions import Clock, digest, without_breakpoints
 from upstream.prefix import tokens, units
 
 Body = dict[str, Any]
@@ -29,7 +29,7 @@ class WalkStep:
 
     def sent(self, wire: str) -> list[str]:
         """Messages that went out, without cache marks, one digest each."""
-        return [digest(unmarked(one)) for one in self.ready.body[WIRES[wire].list_key]] if self.ready else []
+        return [digest(without_breakpoints(one)) for one in self.ready.body[WIRES[wire].list_key]] if self.ready else []
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,19 +74,6 @@ class Walk:
         except WontFit as refusal:
             return str(refusal)
         return ""
-
-
-def unmarked(value: Any) -> Any:
-    if isinstance(value, dict):
-        # A string is one text block: it is written as one to carry a mark.
-        return {
-            key: [{"type": "text", "text": one}]
-            if key in ("content", "system") and isinstance(one, str)
-            else unmarked(one)
-            for key, one in value.items()
-            if key != "cache_control"
-        }
-    return [unmarked(one) for one in value] if isinstance(value, list) else value
 
 
 def reply(wire: str, asked: Body, later: Body, sent: Body) -> Body:
