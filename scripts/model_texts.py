@@ -42,6 +42,7 @@ EXAMPLES: Mapping[str, tuple[object, ...] | Mapping[str, object]] = {
     "resolved_failure": ("make check: error: unused import", "dates.py"),
     "command_run": {"command": "pytest -q", "status": 1, "run_count": 3, "last_line": "2 failed, 40 passed"},
     "sub_agent_result": ("search", "The parser is in src/dates.py."),
+    "summary_opening": {"turns": texts.turns_covered(1, 14), "has_summary": False},
     "turns_covered": (1, 14),
     "recall_hint": {
         "transcript": "/agents/session.jsonl", "history": "/agents/tool-results/history-1a2b3c4d.txt",

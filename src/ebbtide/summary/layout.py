@@ -110,7 +110,7 @@ def write_summary_text(
     Summary and facts are escaped, so that nothing in them can end the quotation and `read_summary_text` can return them
     unchanged.
     """
-    opening = texts.SUMMARY_OPENING.format(turns=f" ({turns})" if turns else "")
+    opening = texts.summary_opening(turns, has_summary=bool(summary))
     parts = [f"{opening} {texts.USER_MESSAGES_FOLLOW}" if has_user_messages else opening]
     parts += [_quoted(SUMMARY_TAG, summary)] if summary else []
     parts += [_quoted(RECORD_TAG, facts)] if facts else []
