@@ -62,9 +62,11 @@ class PrefixHashes(Sequence[str]):
         """Return the hashes after the first `kept`."""
         return self._hashes[kept : self._end]
 
-    def is_related(self, other: Sequence[str]) -> bool:
-        """Whether both use one list, so that one is a prefix of the other."""
-        return isinstance(other, PrefixHashes) and self._hashes is other._hashes
+    def common_length(self, other: PrefixHashes) -> int:
+        """Count the leading hashes both have. Where both use one list, one is a prefix of the other."""
+        mine, theirs = self._hashes, other._hashes
+        limit = min(self._end, other._end)
+        return limit if mine is theirs else _count_equal_hashes(mine, theirs, limit)
 
     def __len__(self) -> int:
         return self._end
@@ -96,8 +98,13 @@ class PrefixHashes(Sequence[str]):
 
 def common_prefix_length(old: Sequence[str], new: Sequence[str]) -> int:
     """Count the leading hashes both have. Each covers everything before it, so bisection finds the end."""
-    limit = min(len(old), len(new))
-    if limit == 0 or (isinstance(old, PrefixHashes) and old.is_related(new)) or old[limit - 1] == new[limit - 1]:
+    if isinstance(old, PrefixHashes) and isinstance(new, PrefixHashes):
+        return old.common_length(new)
+    return _count_equal_hashes(old, new, min(len(old), len(new)))
+
+
+def _count_equal_hashes(old: Sequence[str], new: Sequence[str], limit: int) -> int:
+    if limit == 0 or old[limit - 1] == new[limit - 1]:
         return limit
     return bisect_left(range(limit), True, key=lambda n: old[n] != new[n])
 
