@@ -78,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verify(store: Store, info: SessionInfo, policies: Mapping[str, Policy] | None) -> _Result:
-    records = store.peek(info.session, project=info.project).read().records
+    log = store.peek(info.session, project=info.project)
+    records = log.read().records
     plans, older_plans = None, 0
     differences = [f"message {difference.plan}: {difference.reason}" for difference in check_message_ids(records)]
     if policies is not None:
@@ -89,7 +90,8 @@ def _verify(store: Store, info: SessionInfo, policies: Mapping[str, Policy] | No
         older_plans = sum(not step.is_comparable for step in changed)
     return _Result(
         info=info,
-        verification=verify_log(info.path),
+        # Another program's file may lie elsewhere than its session and project say.
+        verification=verify_log(info.path) if info.path else log.verify(),
         plans=plans,
         differences=tuple(differences),
         older_plans=older_plans,

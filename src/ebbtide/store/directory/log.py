@@ -79,7 +79,7 @@ class DirectoryLog:
             if length < position.size:
                 raise self._replaced(f"is shorter than it was: {length} bytes, {position.size} were read")
             with self._file.folder() as folder:
-                result = self._scan(folder, position)
+                result = self._note_checked(self._file.scan(folder, position))
                 damaged_at = result.damage[0].offset if result.damage else None
                 if damaged_at == position.size and not self._file.has_commit_at(position, folder):
                     raise self._replaced("was exchanged for another")
@@ -211,9 +211,6 @@ class DirectoryLog:
         self._sums, self._unrecorded_sums = {}, {}
         return LogReplaced(f"{self._file.path} {reason}")
 
-    def _scan(self, folder: Folder, start: Position) -> ReadResult:
-        return self._note_checked(scan(folder.read_chunks(self._file.name, offset=start.size), start))
-
     def _note_checked(self, result: ReadResult) -> ReadResult:
         """Remember how far the log was checked, so that a commit need not read it again."""
         self._sums |= result.blob_sums
@@ -230,7 +227,7 @@ class DirectoryLog:
             return checked, b""
         if not length:
             return Position(), b""
-        result = self._scan(folder, checked if length > checked.size else Position())
+        result = self._note_checked(self._file.scan(folder, checked if length > checked.size else Position()))
         tail = folder.read(self._file.name, offset=result.position.size)
         return self._file.repair_tail(folder, result.position, tail) if tail else (result.position, b"")
 
@@ -274,6 +271,9 @@ class _LogFile:
         with suppress(FileNotFoundError):
             return bool(self._fs.stat(self.path))
         return False
+
+    def scan(self, folder: Folder, start: Position) -> ReadResult:
+        return scan(folder.read_chunks(self.name, offset=start.size), start)
 
     def has_commit_at(self, position: Position, folder: Folder) -> bool:
         """Whether the bytes before a position are still those of the log it was taken from."""
