@@ -214,9 +214,9 @@ class MemoryStore:
     def gc(
         self, *, older_than: float | None = None, max_bytes: int | None = None, now: float, dry_run: bool = False
     ) -> GcResult:
-        used = {key: data for key, data in self._data.items() if data.end.size and now - data.changed > GRACE}
+        used = {key: data for key, data in list(self._data.items()) if data.end.size and now - data.changed > GRACE}
         old = {key for key, data in used.items() if older_than is not None and now - data.changed > older_than}
-        remaining = sum(data.bytes for data in self._data.values()) - sum(self._data[key].bytes for key in old)
+        remaining = sum(data.bytes for data in list(self._data.values())) - sum(self._data[key].bytes for key in old)
         for key in sorted(used.keys() - old, key=lambda key: used[key].changed):
             if max_bytes is not None and remaining > max_bytes:
                 old.add(key)
@@ -233,7 +233,7 @@ class MemoryStore:
 
     def delete_tenant(self, tenant: str, *, force: bool = False) -> GcResult:
         project = tenant_project(tenant)
-        keys = {key for key, data in self._data.items() if key[0] == project and data.end.size}
+        keys = {key for key, data in list(self._data.items()) if key[0] == project and data.end.size}
         return self._delete(keys, force=force)
 
     def _delete(self, keys: Set[tuple[str, str]], *, force: bool) -> GcResult:
@@ -243,20 +243,21 @@ class MemoryStore:
         return self._remove(keys)
 
     def _remove(self, keys: Set[tuple[str, str]], *, lost_before: float = 0.0, dry_run: bool = False) -> GcResult:
-        """Clear these sessions. Of the others, remove blobs that old and that their log does not name."""
-        before = sum(data.bytes for data in self._data.values())
+        """Clear these sessions. Of the others, remove the blobs that are so old and that their log does not name."""
+        before = sum(data.bytes for data in list(self._data.values()))
         doomed = {key: list(self._data[key].blobs) for key in sorted(keys)}
-        for key, data in self._data.items():
+        for key, data in list(self._data.items()):
             old = [name for name, (_, at) in data.blobs.items() if at < lost_before and name.encode() not in data.lines]
             doomed |= {key: old} if key not in keys and old else {}
         freed = 0
         for key, names in doomed.items():
             data = self._data[key]
-            freed += data.bytes if key in keys else sum(len(data.blobs[name][0]) for name in names)
-            if key in keys and not dry_run:
-                data.clear()
-            for name in names if not dry_run else ():
-                data.blobs.pop(name, None)
+            with data.mutex:
+                freed += data.bytes if key in keys else sum(len(data.blobs[name][0]) for name in names)
+                if key in keys and not dry_run:
+                    data.clear()
+                elif not dry_run:
+                    data.blobs = {name: blob for name, blob in data.blobs.items() if name not in names}
         return GcResult(
             sessions=tuple(session for _, session in sorted(keys)),
             blobs=tuple(name for names in doomed.values() for name in names),
