@@ -28,6 +28,7 @@ class SessionLock:
 
     def __init__(self, root: StoreRoot, parts: tuple[str, ...], stem: str) -> None:
         self._root, self._parts, self._name = root, parts, f"{stem}.lock"
+        self._path = os.path.join(root.path, *parts, self._name)
         self._mutex, self._depth, self._fd, self._fence = threading.RLock(), 0, -1, 0
 
     def acquire(self, timeout: float) -> bool:
@@ -78,8 +79,11 @@ class SessionLock:
 
     def check_fence(self, fence: int) -> None:
         """Raise `LockLost` if anybody has taken the lock since. Call it only while the lock is held."""
-        with self._root.folder(*self._parts) as folder:
-            is_current = self._is_current(self._fd, folder)
+        fs = self._root.fs
+        try:
+            is_current = fs.stat(self._path).st_ino == fs.fstat(self._fd).st_ino
+        except FileNotFoundError:
+            is_current = False
         if not is_current or self._read_fence() != fence:
             raise LockLost("another process has taken the session's lock since: what was planned is out of date")
 
