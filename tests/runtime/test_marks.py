@@ -16,6 +16,12 @@ MARK = {"type": "ephemeral"}
 TOOLS = [{"name": name, "input_schema": {"type": "object"}} for name in ("Read", "Edit")]
 
 
+class BadRequestError(Exception):
+    """A refusal as SDKs raise it."""
+
+    status_code = 400
+
+
 def prepare(request, **options):
     return ebbtide.Context(window=200_000, clock=Clock(), **options).prepare(request).body
 
@@ -135,6 +141,23 @@ def test_a_provider_that_writes_nothing_for_an_hour_is_not_asked_again():
 
     assert lifetimes(sent[0]) == ["system.0"]
     assert not any(lifetimes(request) for request in [*sent[2:4], *sent[4:]])
+
+
+def test_a_refused_lifetime_is_left_out_and_not_asked_for_again():
+    """A gateway that does not know `ttl`."""
+    clock, refusal = Clock(), BadRequestError("system.0.cache_control.ephemeral.ttl: Extra inputs are not permitted")
+    context = ebbtide.Context(window=200_000, clock=clock)
+    ready = context.prepare(body(loop(4), system=[{"type": "text", "text": LONG}]))
+
+    assert ready.can_retry(refusal)
+    again = context.overflowed(refusal)
+    assert not lifetimes(again.body)
+    assert marked(again.body) == marked(ready.body)
+    assert not again.can_retry(refusal)
+    with pytest.raises(BadRequestError):
+        context.overflowed(refusal)
+    clock.tick(900)
+    assert not lifetimes(context.prepare(body(loop(5), system=[{"type": "text", "text": LONG}])).body)
 
 
 def test_pauses_of_hours_stop_it():

@@ -45,6 +45,7 @@ from ebbtide.runtime.operations import (
     record_reply,
     redo_batch,
     retry_after_overflow,
+    retry_without_hours,
     undo_batch,
 )
 from ebbtide.runtime.report import Listener, Prepared, Report
@@ -55,7 +56,7 @@ from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import detect_response, find_wire
 from ebbtide.wire.body import ParsedBody as Read
 from ebbtide.wire.body import to_plain
-from ebbtide.wire.overflow import find_overflow_in_error
+from ebbtide.wire.overflow import find_overflow_in_error, refuses_lifetime
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.recall_tools import recall_tools
 
@@ -73,6 +74,12 @@ class Ready:
     report: Report
     _context: Context | None = None
     _prepared: Prepared | None = None
+
+    def can_retry(self, error: BaseException) -> bool:
+        """Whether `Context.overflowed` has another body for a request that was refused with this error."""
+        if self._prepared is not None and self._prepared.asks_for_hour and refuses_lifetime(error):
+            return True
+        return find_overflow_in_error(error) is not None
 
     def record(self, response: object) -> None:
         """Record the response to this request. Use this if several requests are under way."""
@@ -237,6 +244,8 @@ class Context:
     def overflowed(self, error: BaseException) -> Ready:
         """The provider refused the last request for its size: learn its real window, and compact the request.
 
+        If it refused the lifetime of our cache breakpoints (a 400 that names `ttl`), they are set again without one.
+
         Anything else is raised again, and so is a second refusal, as `WontFit`.
         """
         return self._ready(run(self._steps_after_overflow(error), self._log, self._answer_sources))
@@ -250,6 +259,8 @@ class Context:
             raise BadRequest(f"overflowed() takes the exception that was raised, not {type(error).__name__}")
         prepared = self._last
         overflow = find_overflow_in_error(error)
+        if prepared is not None and prepared.asks_for_hour and refuses_lifetime(error):
+            return retry_without_hours(self._session, now=self._clock())
         if overflow is None or prepared is None:
             raise error
         if prepared.retried:

@@ -369,6 +369,7 @@ def ready_request(request: Request, outgoing: Outgoing, report: Report, turn: in
         model=request.model,
         estimated=policy.estimator.total(outgoing.tokens + sum(request.overhead), outgoing.message_count),
         items=request.items,
+        asks_for_hour=bool(outgoing.hour),
     )
 
 

@@ -157,6 +157,15 @@ def retry_after_overflow(session: Session, overflow: Overflow, prepared: Prepare
     return retry._replace(retried=True)
 
 
+def retry_without_hours(session: Session, *, now: float) -> Steps[Prepared]:
+    """The provider refused the lifetime of our breakpoints: ask for no hour again in this session."""
+    if session.last is None:
+        raise BadRequest("a refusal comes after prepare()")
+    yield from session.append([ebb_record("hour", refused=True, at=now)], now)
+    preparation = yield from session.prepare(session.last.body, now=now)
+    return (yield from session.commit(preparation))
+
+
 MIN_WINDOW = 1_024
 """Tokens. No model that takes messages has a smaller window; a refusal that names less is not about one."""
 

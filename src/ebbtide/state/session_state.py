@@ -382,6 +382,10 @@ def _message(state: SessionState, record: Mapping[str, object]) -> SessionState:
     return state._replace(cleared=state.cleared | call_ids, counters=_add(state.counters, cleared_by_client=count))
 
 
+def _hour(state: SessionState, _record: Mapping[str, object]) -> SessionState:
+    return state._replace(counters=_add(state.counters, hours_ignored=1))
+
+
 _STEPS = {
     "message": _message,
     "turn": _request,
@@ -395,6 +399,7 @@ _STEPS = {
     "child": _child,
     "recall": _recall,
     "pin": _pin,
+    "hour": _hour,
 }
 
 

@@ -201,11 +201,27 @@ def find_overflow(status: int | None, body: Mapping[str, Any] | str | bytes) -> 
     return Overflow(used=None, limit=None, provider="http", unit="bytes") if status == 413 else None
 
 
+_BAD_REQUEST = 400
+_LIFETIME = re.compile(r"\bttl\b")
+"""How Anthropic and gateways before it name the field, in `cache_control.ttl: Extra inputs are not permitted`."""
+
+
 def find_overflow_in_error(error: BaseException) -> Overflow | None:
     """Read the same from an exception of an SDK or an HTTP client, or one that wraps it.
 
     Uses the attribute names that SDKs share, without importing one.
     """
+    return next((overflow for status, text in _texts(error) if (overflow := find_overflow(status, text))), None)
+
+
+def refuses_lifetime(error: BaseException) -> bool:
+    """Whether a provider, or a gateway before it, refused the lifetime of a cache breakpoint."""
+    texts = ((status, text if isinstance(text, str) else str(text)) for status, text in _texts(error))
+    return any(status == _BAD_REQUEST and _LIFETIME.search(text) for status, text in texts)
+
+
+def _texts(error: BaseException) -> Iterator[tuple[int | None, Mapping[str, Any] | str | bytes]]:
+    """Status and texts of an error and of what it wraps."""
     visited: set[int] = set()
     exception: BaseException | None = error
     while exception is not None and id(exception) not in visited:
@@ -218,10 +234,9 @@ def find_overflow_in_error(error: BaseException) -> Overflow | None:
             getattr(exception, "message", None),
             str(exception),
         ):
-            if isinstance(text, Mapping | str | bytes) and text and (overflow := find_overflow(status, text)):
-                return overflow
+            if isinstance(text, Mapping | str | bytes) and text:
+                yield status, text
         exception = exception.__cause__ or exception.__context__
-    return None
 
 
 def _status(error: BaseException, response: Any) -> int | None:

@@ -28,7 +28,7 @@ class Pauses(NamedTuple):
     """Pauses between requests of five minutes or more."""
     under_an_hour: int = 0
     ignored: int = 0
-    """How often the provider wrote nothing for an hour although a request asked for it."""
+    """How often the provider refused an hour, or wrote nothing for an hour although a request asked for it."""
 
     @property
     def chance_under_an_hour(self) -> float:
@@ -51,14 +51,14 @@ def plan_hour(
     was. What is kept for an hour stays so on every request. New places are added only if nothing of them is cached:
     nobody documents that a longer lifetime upgrades what is cached for a shorter one.
     """
+    if pauses.ignored:
+        return ()
     last = next((call for call in reversed(sent) if (call.model, call.system, call.tools) == key), None)
     age = now - last.at if last is not None else HOUR
     kept = [mark for mark in last.hour if _is_same(last, prefix, mark)] if last is not None and age < HOUR else []
     longest = max(kept, default=FRONT)
     if last is not None and age < FIVE_MINUTES and last.breakpoints:
         return tuple(dict.fromkeys((*kept[:1], longest))) if kept else ()
-    if pauses.ignored:
-        return ()
     chance = pauses.chance_under_an_hour
     places = [*kept[:1], longest] if kept else [FRONT] if chance * _STAYS_FRONT > _WORTH else []
     if places and standing > longest and chance * _STAYS_STANDING > _WORTH:

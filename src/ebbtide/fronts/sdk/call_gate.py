@@ -24,7 +24,6 @@ from ebbtide.policy import Policy
 from ebbtide.runtime import Context, Ready, Report
 from ebbtide.runtime.recall_rounds import RecallCalls, insert_answers
 from ebbtide.wire import WIRES
-from ebbtide.wire.overflow import find_overflow_in_error
 from ebbtide.wire.recall_tools import with_recall_tools
 from ebbtide.wire.replies import parse_event
 from ebbtide.wire.sse import EventReader
@@ -93,8 +92,8 @@ class GatedCall:
         return self.ready.report
 
     def shrink_after(self, error: BaseException) -> bool:
-        """Make a smaller body if the provider refused this one for its size. False if there is none."""
-        if find_overflow_in_error(error) is None:
+        """Make another body if the provider refused this one for its size or our breakpoints. False if it cannot."""
+        if not self.ready.can_retry(error):
             return False
         context = self.session.context
         with self.gate.fail_open(), self.session.lock:
@@ -106,7 +105,7 @@ class GatedCall:
         return False
 
     async def ashrink_after(self, error: BaseException) -> bool:
-        if find_overflow_in_error(error) is None:
+        if not self.ready.can_retry(error):
             return False
         context = self.session.context
         with self.gate.fail_open():
