@@ -17,6 +17,7 @@ from ebbtide.runtime import Context
 from ebbtide.store import MemoryStore
 from ebbtide.wire.reader import Reader
 from runtime.sessions import Clock
+from runtime.walks import unmarked
 from upstream.check import refusals
 
 RESERVED = 32_000
@@ -41,10 +42,9 @@ def body(messages: list[dict], *, prompt: int, output: int) -> dict:
     return {"model": "claude-sonnet-4-5", "max_tokens": output, "system": system, "messages": messages}
 
 
-def plain(message: dict) -> str:
-    content = message["content"] if isinstance(message["content"], list) else [message["content"]]
-    bare = [{k: v for k, v in one.items() if k != "cache_control"} if isinstance(one, dict) else one for one in content]
-    return json.dumps([message["role"], bare])
+def plain(message):
+    """A message without cache breakpoints."""
+    return json.dumps(unmarked(message))
 
 
 def at_once(sizes: list[int]) -> list[dict]:
