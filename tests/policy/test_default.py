@@ -16,8 +16,7 @@ from ebbtide.policy.default import levels
 from ebbtide.runtime import Context
 from ebbtide.store import MemoryStore
 from ebbtide.wire.reader import Reader
-from runtime.sessions import Clock
-from runtime.walks import unmarked
+from runtime.sessions import Clock, without_breakpoints
 from upstream.check import refusals
 
 RESERVED = 32_000
@@ -44,7 +43,7 @@ def body(messages: list[dict], *, prompt: int, output: int) -> dict:
 
 def plain(message):
     """A message without cache breakpoints."""
-    return json.dumps(unmarked(message))
+    return json.dumps(without_breakpoints(message))
 
 
 def at_once(sizes: list[int]) -> list[dict]:
