@@ -4,6 +4,7 @@
   `can_offload` says which entries you may take, and the `find_*` functions say where a view may be cut.
 - **A policy** is a `Policy`: passes, `Thresholds` and an `Estimator`. `when` runs a pass only under a condition.
 - **A wire** is a `Wire`: one module for each of its facets, which the protocols below describe.
+- **An adapter** that keeps objects of its own finds them again by `Ready.origins()`, which returns `Origin` values.
 - **A store** satisfies `Store`, and its sessions satisfy `Log`.
 
 `docs/how-to/write-a-pass.md` shows a whole pass, `docs/how-to/write-a-wire.md` the way to a wire. Names that are not
@@ -49,6 +50,7 @@ from ebbtide.wire.boundary import (
     slice_from_last_compact_boundary,
 )
 from ebbtide.wire.client_history import ClientHistory
+from ebbtide.wire.origins import Origin
 from ebbtide.wire.protocol import (
     CacheBreakpoints,
     MessageFormat,
@@ -62,7 +64,7 @@ from ebbtide.wire.protocol import (
 __all__ = [
     "Answer", "BlobInfo", "Budget", "CacheBreakpoints", "ClientHistory", "Condition", "Damage", "Edit", "Estimator",
     "GcResult", "Item", "LockLost", "Log", "LogReader", "LogReplaced", "LogSink", "MessageFormat", "Offloader",
-    "Pass", "PlanInput", "Policy", "Position", "Question", "ReadResult", "ReplyFormat", "SessionInfo",
+    "Origin", "Pass", "PlanInput", "Policy", "Position", "Question", "ReadResult", "ReplyFormat", "SessionInfo",
     "SideRequests", "Store", "StreamingCounter", "Stub", "Template", "Thresholds", "TokenCounter", "TurnFormat",
     "Usage", "ValidityRules", "VerifyResult", "View", "Wire", "above", "all_of", "any_of", "at_level",
     "call_arguments", "can_offload", "cold", "covered_range", "create_compact_boundary", "end_of_loop", "file_path",

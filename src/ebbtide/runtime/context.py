@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from ebbtide.core.cache.diagnosis import CacheHealth, diagnose_cache
 from ebbtide.core.errors import BadRequest, WontFit
 from ebbtide.core.tokens.size import Calibration
 from ebbtide.core.tool_calls import HITS
-from ebbtide.core.types import Edit
+from ebbtide.core.types import Edit, Usage
 from ebbtide.effects import Steps
 from ebbtide.policy import Policy, preset
 from ebbtide.policy.levels import window_for_model
@@ -48,7 +48,8 @@ from ebbtide.runtime.operations import (
     retry_without_hours,
     undo_batch,
 )
-from ebbtide.runtime.report import Listener, Prepared, Report
+from ebbtide.runtime.ready import Ready
+from ebbtide.runtime.report import Listener, Prepared
 from ebbtide.runtime.session import open_session, prepare_and_commit
 from ebbtide.runtime.validation import Recall, RecallBy, check_settings, check_tokens, refuse_unknown, wrong_type
 from ebbtide.state.session_state import ebb_record
@@ -63,33 +64,6 @@ from ebbtide.wire.recall_tools import recall_tools
 Body = Mapping[str, Any] | bytes | str
 _YEAR_10000 = 253_402_300_800
 """Where dates of four digits end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A request that may be sent, and the report on it."""
-
-    body: Any
-    """In the form of the request; the same object if nothing was changed."""
-    report: Report
-    _context: Context | None = None
-    _prepared: Prepared | None = None
-
-    def can_retry(self, error: BaseException) -> bool:
-        """Whether `Context.overflowed` has another body for a request that was refused with this error."""
-        if self._prepared is not None and self._prepared.asks_for_hour and refuses_lifetime(error):
-            return True
-        return find_overflow_in_error(error) is not None
-
-    def record(self, response: object) -> None:
-        """Record the response to this request. Use this if several requests are under way."""
-        if self._context is not None and self._prepared is not None:
-            self._context._record(response, self._prepared)
-
-    def record_usage(self, response: object) -> None:
-        """Record only the usage, if the response was cut off: half a reply must not become history."""
-        if self._context is not None and self._prepared is not None:
-            self._context._record(response, self._prepared, reply=False)
 
 
 class Context:
@@ -113,7 +87,7 @@ class Context:
         project: str = "",
         durable: bool = True,
         wire: str | None = None,
-        marks: bool = True,
+        marks: bool | None = True,
         summarizer: SummarizeFunction | Summarizer | None = None,
         workspace: str | os.PathLike[str] | None = None,
         live: Mapping[str, NoteSource] | None = None,
@@ -137,12 +111,12 @@ class Context:
         open_log = PrivateLog if self._store is None else self._store.open
         self._log: Log = open_log(session, project=project, now=self._clock())
         settings = SessionSettings(
-            policy=preset(policy, model=model),
+            policy=_with_marks(preset(policy, model=model), marks),
             window=_window_rule(window, model),
             model=model,
             project=project,
             wire=None if wire is None else find_wire(wire),
-            adds_breakpoints=marks,
+            adds_breakpoints=bool(marks),
         )
         coordinator = CompactionCoordinator(
             can_summarize=summarizer is not None,
@@ -195,7 +169,7 @@ class Context:
 
         def on_ready(prepared: Prepared) -> None:
             if soon is not None:
-                soon(Ready(prepared.body, prepared.report, self, prepared))
+                soon(Ready(prepared.body, prepared.report, self._record, prepared, self._session.settings.wire))
 
         steps = prepare_and_commit(self._session, request, now=self._clock(), on_ready=on_ready)
         return self._ready(run(steps, self._log, self._answer_sources))
@@ -357,11 +331,11 @@ class Context:
             raise BadRequest("finish() is for a sub-agent: see child()")
         self._parent._note(ebb_record("child", session=self._log.session, result=result, at=self._clock()))
 
-    def record(self, response: object) -> None:
-        """Record the response to the last request. Its usage makes later token counts exact."""
+    def record(self, response: object = None, *, usage: Usage | None = None) -> None:
+        """Record the response to the last request, or only its `usage`, which makes later token counts exact."""
         if self._last is None:
             raise BadRequest("record() comes after prepare()")
-        self._record(response, self._last)
+        self._record(response, self._last, usage=usage)
 
     def edits(self) -> tuple[Edit, ...]:
         """Return all edits of the session, oldest first, without undone ones."""
@@ -439,18 +413,29 @@ class Context:
             if questions:
                 self._session.compaction.is_asking = True
                 self._background_questions = BackgroundQuestions(self._answer_sources, questions)
-        return Ready(prepared.body, prepared.report, self, prepared)
+        return Ready(prepared.body, prepared.report, self._record, prepared, self._session.settings.wire)
 
     def _wire_for(self, response: Mapping[str, Any]) -> Wire:
         """Return the wire of the requests so far; before any, the one that the response looks like."""
         return self._session.reader.last_wire or detect_response(response)
 
-    def _record(self, response: object, prepared: Prepared, *, reply: bool = True) -> None:
-        plain = _plain_response(response)
-        wire = self._wire_for(plain)
-        messages = wire.replies.as_messages(plain) if reply else []
-        steps = record_reply(self._session, messages, wire.replies.usage(plain), prepared, now=self._clock())
-        run(steps, self._log)
+    def _record(self, response: object, prepared: Prepared, *, reply: bool = True, usage: Usage | None = None) -> None:
+        if usage is not None and not isinstance(usage, Usage):
+            raise BadRequest(f"usage must be an ebbtide.Usage, not {type(usage).__name__}")
+        messages: list[Any] = []
+        if response is not None:
+            plain = _plain_response(response)
+            wire = self._wire_for(plain)
+            messages = wire.replies.as_messages(plain) if reply else []
+            usage = usage or wire.replies.usage(plain)
+        elif usage is None:
+            raise BadRequest("record() needs a response, or its usage")
+        run(record_reply(self._session, messages, usage, prepared, now=self._clock()), self._log)
+
+
+def _with_marks(policy: Policy, marks: bool | None) -> Policy:
+    """Return the policy; with `None` for marks one that adds none, as the caller places them later."""
+    return policy if marks is not None else replace(policy, marks=None)
 
 
 def _check_times(clock: Callable[[], float]) -> Callable[[], float]:

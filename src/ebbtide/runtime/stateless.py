@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.tokens.size import Calibration, SizeInputs, anchored_usage, upper_bound
 from ebbtide.policy import Policy, preset
-from ebbtide.runtime.context import Body, Ready
+from ebbtide.runtime.context import Body
 from ebbtide.runtime.decision import SessionSettings
 from ebbtide.runtime.driver import run
+from ebbtide.runtime.ready import Ready
 from ebbtide.runtime.session import open_session, prepare_and_commit
 from ebbtide.runtime.validation import check_settings, check_tokens
 from ebbtide.store import PrivateLog

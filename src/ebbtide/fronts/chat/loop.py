@@ -32,7 +32,8 @@ from ebbtide.fronts.chat.tools import Arguments, Tool, ToolError, ToolResult, To
 from ebbtide.fronts.chat.tools.bash import report_ended_commands
 from ebbtide.fronts.chat.tools.files import list_changed_files
 from ebbtide.fronts.chat.tools.tasks import remind_of_todos
-from ebbtide.runtime.context import Context, Ready
+from ebbtide.runtime.context import Context
+from ebbtide.runtime.ready import Ready
 from ebbtide.workspace import gather_attachments
 
 MAX_REQUESTS = 250

@@ -29,8 +29,9 @@ from ebbtide.fronts.proxy.sessions import (
     Sessions,
     UpstreamRoute,
 )
-from ebbtide.runtime.context import Context, Ready
+from ebbtide.runtime.context import Context
 from ebbtide.runtime.outgoing import ReappliedRequest
+from ebbtide.runtime.ready import Ready
 from ebbtide.runtime.recall_rounds import RecallCalls, insert_answers
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody

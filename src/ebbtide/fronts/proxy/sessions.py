@@ -22,7 +22,7 @@ from ebbtide.fronts.proxy.options import Options
 from ebbtide.policy import Policy
 from ebbtide.recall.handles import continues_conversation
 from ebbtide.runtime import Context, Recall, Summarizer
-from ebbtide.runtime.context import Ready
+from ebbtide.runtime.ready import Ready
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records
 from ebbtide.store import Store, open_store
