@@ -345,6 +345,8 @@ class TestEveryStrategy:
         ("claude-3-7-sonnet", 1024),
         ("claude-some-day-9", 4096),
         ("gpt-5", 1024),
+        ("gemini-2.5-pro", 2048),
+        ("gemini-3-pro-preview", 4096),
     ],
 )
 def test_the_shortest_cached_prefix_depends_on_the_model(model: str, tokens: int) -> None:

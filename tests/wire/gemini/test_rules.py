@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import ebbtide
 from ebbtide.core.errors import BadRequest
 from ebbtide.wire import WIRES
 from ebbtide.wire.gemini.fields import PLACEHOLDER_SIGNATURE
@@ -174,3 +175,16 @@ def test_repaired_parts_keep_their_spelling():
 
     assert contents[1]["parts"][0] == {**snake, "thought_signature": PLACEHOLDER_SIGNATURE}
     assert contents[2]["parts"][0] == {"function_response": {"name": "read", "response": {"output": "text"}}}
+
+
+def test_a_context_tells_the_rules_its_model_where_the_body_names_none():
+    """The path of the API names it."""
+    contents = [GO, model(call()), user(answer())]
+
+    new = ebbtide.Context(model="gemini-3-pro-preview").prepare({"contents": contents})
+    old = ebbtide.Context(model="gemini-2.5-pro").prepare({"contents": contents})
+
+    assert new.body["contents"][1]["parts"][0]["thoughtSignature"] == PLACEHOLDER_SIGNATURE
+    assert new.report.repairs[0].startswith("G5 contents.1.parts.0")
+    assert "model" not in new.body
+    assert old.body["contents"] == contents

@@ -30,6 +30,9 @@ MINIMUM: tuple[tuple[str, int], ...] = (
     (r"claude-3|sonnet-[34](?!\d)|opus-[34](?!\d)|claude-2", 1024),
     # A Claude we do not know: the largest known, because a mark below the minimum is spent for nothing, silently.
     (r"claude", 4096),
+    # ai.google.dev/gemini-api/docs/caching in July 2026. Earlier versions of the page had 1,024 for some.
+    (r"gemini-2-5", 2048),
+    (r"gemini", 4096),
     (r"", 1024),
 )
 """Shortest prefix that is cached, by pattern of the model's name, first match wins (A50)."""
