@@ -155,6 +155,11 @@ class Context:
         """How the tokens of each model compare with our estimates, learned from bills."""
         return self._session.log.state.calibration
 
+    def use_model(self, model: str) -> None:
+        """Say which model the next requests are sent to, if their bodies name none: Gemini has it in the path."""
+        check_settings(model=model)
+        self._session.reader.model = model
+
     def prepare(self, request: Body) -> Ready:
         """Return a valid request that fits the window. The prefix of the last one stays unless something is removed."""
         return self.prepare_soon(request, None)

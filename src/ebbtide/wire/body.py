@@ -38,8 +38,6 @@ class ParsedBody:
     """Turns a tree made from this one into the form that the request came in."""
     client_messages: list[Any] = field(default_factory=list, repr=False)
     """The client's own messages, to recognise them next time."""
-    model: str = ""
-    """The model that the request is sent to, if its path names it and the body does not."""
 
 
 def read_body(

@@ -188,3 +188,16 @@ def test_a_context_tells_the_rules_its_model_where_the_body_names_none():
     assert new.report.repairs[0].startswith("G5 contents.1.parts.0")
     assert "model" not in new.body
     assert old.body["contents"] == contents
+
+
+def test_a_session_may_go_on_with_another_model():
+    """What was accepted by one model is checked again for the other."""
+    context = ebbtide.Context(model="gemini-2.5-pro")
+    contents = [GO, model(call()), user(answer())]
+    context.prepare({"contents": contents})
+
+    context.use_model("gemini-3-pro-preview")
+    ready = context.prepare({"contents": [*contents, model(call(signature="c2ln")), user(answer())]})
+
+    assert [repair.partition(" ")[0] for repair in ready.report.repairs] == ["G5"]
+    assert ready.body["contents"][1]["parts"][0]["thoughtSignature"] == PLACEHOLDER_SIGNATURE

@@ -178,9 +178,7 @@ class Proxy:
             path, _, query = arrival.path.partition("?")
             sender = identify_sender(arrival.headers, query)
             body = self.sessions.read_request(sender_key(sender), original)
-            incoming = identify_request(arrival.wire, path, sender, body.tree)
-            body.model = incoming.model
-            return incoming, original, body
+            return identify_request(arrival.wire, path, sender, body.tree), original, body
 
         try:
             return await asyncio.to_thread(parse) if len(raw) > _LARGE_BODY else parse()

@@ -132,6 +132,7 @@ class ProxySession:
                 on_event=self.gate.forward,
             )
         self.model = model
+        self.context.use_model(model)
         return self.context
 
     def _summarizer(self) -> Summarizer | None:
