@@ -19,7 +19,7 @@ from ebbtide.wire.protocol import Wire
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_\-./]{6,79}|\b[0-9a-f]{7,40}\b|\b\d{4,}\b")
 """An identifier. Long words of prose match too: the measure errs on the side of asking for more."""
-_ESCAPE = re.compile(r"\\+(?:[nrtbf\"']|u[0-9a-fA-F]{4})")
+_ESCAPE = re.compile(r"(?<!\\)\\+(?:[nrtbf\"']|u[0-9a-fA-F]{4})")
 """An escape of JSON or of a program's text: the letter of `\\n` is no part of the name after it."""
 
 

@@ -28,7 +28,7 @@ from ebbtide.wire.sse import EventReader
 T = TypeVar("T")
 
 _WIRE = WIRES["gemini"]
-_METHOD_IN_PATH = re.compile(r"[^/:]+:(?:g|streamG)enerateContent(?:\?.*)?\Z")
+_METHOD_IN_PATH = re.compile(r"(?s)(?<![^/:])[^/:]+:(?:g|streamG)enerateContent(?:\?.*)?\Z")
 _REPORT: ContextVar[Report | None] = ContextVar("ebbtide_report", default=None)
 """The report on the request that was sent last, for the response that is made of its answer."""
 

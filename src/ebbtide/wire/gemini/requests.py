@@ -22,8 +22,8 @@ from ebbtide.wire.gemini.fields import (
 )
 from ebbtide.wire.requests import THINKING_ROOM
 
-_MODEL = re.compile(r"([^/]+):\w+\Z")
-_LAST_SEGMENT = re.compile(r"([^/?]+)(:\w+(?:\?.*)?)\Z")
+_MODEL = re.compile(r"(?<![^/])([^/]+):\w+\Z")
+_LAST_SEGMENT = re.compile(r"(?s)(?<![^/?])([^/?]+)(:\w+(?:\?.*)?)\Z")
 """Of an address: the model, and what follows it."""
 _NOT_ASKED_AGAIN = (
     *("candidateCount", "stopSequences", "seed"),
