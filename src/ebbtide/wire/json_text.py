@@ -132,7 +132,7 @@ def count_same_characters(left: str, right: str) -> int:
     """Count the leading characters that two texts share."""
     at, end, step = 0, min(len(left), len(right)), 1 << 16
     while step:
-        while at < end and left[at : at + step] == right[at : at + step]:
+        while at < end and right.startswith(left[at : at + step], at):
             at += step
         step >>= 4
     return min(at, end)

@@ -60,7 +60,7 @@ class GuardedEngine:
     ) -> OutgoingRequest:
         """Decide what is sent for this request. The engine's failures are never raised."""
         session = await self._find_session(incoming, parsed)
-        if session.engine.summary_source is not None and not incoming.side_request:
+        if session.engine.summarizer_for is not None and not incoming.side_request:
             session.route = route
         outgoing = OutgoingRequest(incoming=incoming, session=session, original=original, body=original)
         outgoing = await self._add_recall_tools(outgoing, parsed)

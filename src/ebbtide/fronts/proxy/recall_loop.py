@@ -112,8 +112,8 @@ class RecallLoop:
         try:
             async for chunk in answer.iter_chunks():
                 copy.feed(chunk)
-                await _write_nonempty(response, self._rounds.feed(decompressor.feed(chunk)))
-            await _write_nonempty(response, self._rounds.flush())
+                await response.write(self._rounds.feed(decompressor.feed(chunk)))
+            await response.write(self._rounds.flush())
             return copy.read()
         finally:
             # Even if the client disconnects: the answer was billed.
@@ -150,7 +150,7 @@ class RecallLoop:
 
     async def _start(self, response: upstream_client.RelayedResponse, body: bytes) -> None:
         await response.start(self._request, has_body=bool(body))
-        await _write_nonempty(response, body)
+        await response.write(body)
 
     # --- between two answers -------------------------------------------------------------------------------------
 
@@ -177,11 +177,6 @@ class RecallLoop:
         body = parsed.emit({**parsed.tree, list_key: [*parsed.messages, *visible]})
         assert isinstance(body, bytes), "a body read from bytes is emitted as bytes"
         return body
-
-
-async def _write_nonempty(response: web.StreamResponse, raw: bytes) -> None:
-    if raw:
-        await response.write(raw)
 
 
 async def _error_frame(answer: OpenAnswer) -> bytes:

@@ -35,7 +35,7 @@ from ebbtide.fronts.proxy.meters import LibraryLogHandler, Meters
 from ebbtide.fronts.proxy.options import OWN_MODEL, Options
 from ebbtide.fronts.proxy.otel import otel_exporter
 from ebbtide.fronts.proxy.recall_loop import OpenAnswer, RecallLoop
-from ebbtide.fronts.proxy.sessions import OutgoingRequest, ProxySession, Sessions, SummarySource, UpstreamRoute
+from ebbtide.fronts.proxy.sessions import OutgoingRequest, ProxySession, Sessions, SummarizerFor, UpstreamRoute
 from ebbtide.fronts.proxy.upstream_summarizer import UpstreamSummarizer
 from ebbtide.fronts.proxy.upstreams import Target, find_target
 from ebbtide.store import Store
@@ -75,18 +75,19 @@ class Proxy:
     def __init__(self, options: Options, meters: Meters | None = None, store: Store | None = None) -> None:
         self.options = options
         self.meters = meters or Meters()
-        self.sessions = Sessions(options, store, self._summary_source())
+        self.sessions = Sessions(options, store, self._summarizer_for())
         self.engine = GuardedEngine(options, self.sessions, self.meters)
         self.address = ""
         self._client: aiohttp.ClientSession | None = None
 
-    def _summary_source(self) -> SummarySource | None:
+    def _summarizer_for(self) -> SummarizerFor | None:
         options = self.options
         if not options.summarizer or options.shadow:
             return None  # shadow mode must not cause a bill
-        summarizer = UpstreamSummarizer(client=lambda: self.client, meters=self.meters, timeout=options.summary_limit)
         model = "" if options.summarizer == OWN_MODEL else options.summarizer
-        return SummarySource(ask=summarizer.ask, model=model, limit=options.summary_limit)
+        return UpstreamSummarizer(
+            client=lambda: self.client, meters=self.meters, model=model, timeout=options.summary_limit
+        ).for_session
 
     def application(self) -> web.Application:
         app = web.Application(client_max_size=self.options.max_body_bytes)

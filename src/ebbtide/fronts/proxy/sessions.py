@@ -10,7 +10,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Literal, NamedTuple
 
 from ebbtide.core.errors import StoreError
@@ -31,6 +30,8 @@ from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody, read_body
 
 RecallMode = Literal["path", "tool", "off"]
+SummarizerFor = Callable[["ProxySession"], Summarizer]
+"""Makes the summarizer of a session."""
 
 
 class UpstreamRoute(NamedTuple):
@@ -40,17 +41,6 @@ class UpstreamRoute(NamedTuple):
     headers: Sequence[tuple[bytes, bytes]]
     wants_stream: bool
     loop: asyncio.AbstractEventLoop
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummarySource:
-    """Where summaries come from."""
-
-    ask: Callable[[ProxySession, dict[str, object]], object]
-    model: str
-    """Empty for the session's own."""
-    limit: float
-    """Seconds."""
 
 
 _MAX_REQUEST_BYTES = 64 << 20
@@ -72,7 +62,7 @@ class EngineSettings:
     """The window of a model."""
     store: Store | None
     """None in shadow mode, where nothing is stored."""
-    summary_source: SummarySource | None = None
+    summarizer_for: SummarizerFor | None = None
     """None if compaction uses facts alone."""
 
 
@@ -128,18 +118,12 @@ class ProxySession:
                 wire=self.wire,
                 marks=False,
                 recall=Recall(recall_mode, scope="conversation"),
-                summarizer=self._summarizer(),
+                summarizer=self.engine.summarizer_for(self) if self.engine.summarizer_for else None,
                 on_event=self.gate.forward,
             )
         self.model = model
         self.context.use_model(model)
         return self.context
-
-    def _summarizer(self) -> Summarizer | None:
-        source = self.engine.summary_source
-        if source is None:
-            return None
-        return Summarizer(partial(source.ask, self), model=source.model, timeout=source.limit, background=True)
 
     def read_edits(self) -> tuple[Edit, ...]:
         """Read the edits from the log, with those of other processes; if it cannot be read, return the ones known here.
@@ -204,7 +188,7 @@ class OutgoingRequest:
 
 class Sessions:
     def __init__(
-        self, options: Options, store: Store | None = None, summary_source: SummarySource | None = None
+        self, options: Options, store: Store | None = None, summarizer_for: SummarizerFor | None = None
     ) -> None:
         settings = options.settings
         self._max_sessions = options.max_sessions
@@ -213,7 +197,7 @@ class Sessions:
         if store is None and not options.shadow:
             store = open_store(settings.store or None, durable=self.is_durable)
         self._engine = EngineSettings(
-            policy=settings.policy(), window_for=settings.window_for, store=store, summary_source=summary_source
+            policy=settings.policy(), window_for=settings.window_for, store=store, summarizer_for=summarizer_for
         )
         self._sessions: OrderedDict[Identity, ProxySession] = OrderedDict()
         self._renewed: OrderedDict[Identity, Identity] = OrderedDict()

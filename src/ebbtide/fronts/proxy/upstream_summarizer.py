@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import aiohttp
 from yarl import URL
@@ -19,6 +20,7 @@ from ebbtide.fronts.proxy.answers import ObservedResponse, ProviderRefusal, Resp
 from ebbtide.fronts.proxy.meters import Meters
 from ebbtide.fronts.proxy.sessions import ProxySession, UpstreamRoute
 from ebbtide.fronts.proxy.upstream_client import question_headers
+from ebbtide.runtime import Summarizer
 from ebbtide.wire import WIRES
 
 _MAX_ERROR_BYTES = 2_000
@@ -35,8 +37,13 @@ class NoSummary(Exception):
 class UpstreamSummarizer:
     client: Callable[[], aiohttp.ClientSession]
     meters: Meters
+    model: str
+    """Empty for the session's own."""
     timeout: float
     """Seconds for one answer."""
+
+    def for_session(self, session: ProxySession) -> Summarizer:
+        return Summarizer(partial(self.ask, session), model=self.model, timeout=self.timeout, background=True)
 
     def ask(self, session: ProxySession, request: dict[str, object]) -> object:
         """Ask from a thread of the engine. Returns the answer as a mapping, or raises."""
