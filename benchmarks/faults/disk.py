@@ -34,7 +34,7 @@ from benchmarks.faults.sessions import (
 )
 
 from ebbtide.core.errors import EbbtideError
-from ebbtide.store import DirectoryStore, FileSystem, gc
+from ebbtide.store import DirectoryStore, FileSystem
 from ebbtide.store.directory.verify import verify_log
 
 LONGEST = 120.0
@@ -107,7 +107,7 @@ def housekeeping(ctx: Opened) -> None:
     with contextlib.suppress(EbbtideError):
         store.list_sessions()
     with contextlib.suppress(EbbtideError):
-        gc(store, now=ctx.now)
+        store.gc(now=ctx.now)
 
 
 def calls_of(place: Place, only: tuple[str, ...] = CALLS) -> int:

@@ -38,7 +38,7 @@ from benchmarks.faults.sessions import (
 )
 
 from ebbtide.core.errors import EbbtideError
-from ebbtide.store import DirectoryStore, gc
+from ebbtide.store import DirectoryStore
 
 WRITERS = 8
 
@@ -182,7 +182,7 @@ def _start_collecting(place: Place, older: float | None) -> int:
     try:
         store = DirectoryStore(place.root, fs=NoSync())
         for _ in range(8):
-            gc(store, older_than=older, now=time.time())
+            store.gc(older_than=older, now=time.time())
         code = 0
     finally:
         os._exit(code)

@@ -224,9 +224,9 @@ class Witness(DirectoryStore):
             return log
         commit, put = log.commit, log.save_blob
 
-        def watched_commit(records: Sequence[dict[str, object]], *, at: float) -> Any:
+        def watched_commit(records: Sequence[dict[str, object]], *, at: float, fence: int = 0) -> Any:
             marks = [digest(record) for record in records]
-            position = commit(records, at=at)
+            position = commit(records, at=at, fence=fence)
             self.say(committed=marks)
             return position
 

@@ -1,7 +1,5 @@
 """A large old call leaves with its result, as one note."""
 
-import json
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -142,19 +140,3 @@ def test_without_saved_files_the_note_says_so():
 
     assert view.entries[1].text.endswith("; not saved]")
     assert view.edits[0].blobs == ()
-
-
-def test_the_most_salient_lines_of_the_call_itself_stay_in_the_note():
-    """Names that stand nowhere else; of the result, which a tool wrote, nothing stays."""
-    text = "\n".join(["plain words and more of them"] * 80 + ["def read_harbour_gauge(station_code):", "go on"] * 2)
-    items = list(talk("user:go", "call:Write 2000", "result:written to quay_office", *NEWER))
-    call = next(item for item in items if item.kind == "call")
-    items[items.index(call)] = replace(call, text=json.dumps({"file_path": "src/big.py", "content": text}))
-    view = View.of(tuple(items))
-    (edit,) = drop_calls(view, situation(view, blob_names=SHELF), telling=0.4)
-    (note,) = edit.replacement
-
-    stub = parse(note.text)
-    assert stub is not None
-    assert stub.preview.split("\n")[1:] == ["def read_harbour_gauge(station_code):"]
-    assert "quay_office" not in note.text

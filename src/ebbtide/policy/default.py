@@ -32,8 +32,6 @@ _LARGE_RESULT = 12_500
 """Tokens of a result that goes to disk at once: 50,000 characters, the usual limit (D5)."""
 _SALIENT_SHARE = 0.4
 """Share of an old result that may stay as its most salient lines."""
-_LARGE_CALL = 250
-"""Tokens of a call that may be replaced by a note with its most salient lines."""
 _MIN_BATCH_SHARE = 0.3
 """Of the way from `auto` down to `low`: what a batch must free, or else the size of a large result if that is less."""
 _MAX_LOW = 100_000
@@ -139,7 +137,7 @@ default = Policy(
     pressure=(
         snip_results,
         # Before results: a name that only a large call has must be in a salient line, or it is lost with both.
-        partial(drop_calls, min_tokens=_LARGE_CALL, telling=_SALIENT_SHARE),
+        partial(drop_calls, min_tokens=500),
         partial(clear_results, telling=_SALIENT_SHARE),
         clear_media,
         strip_thinking,

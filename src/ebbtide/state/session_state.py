@@ -142,12 +142,8 @@ def _add_request(state: SessionState, sent: SentRequest, messages: PrefixHashes,
     pause = sent.at - state.sent[-1].at if state.sent else 0.0
     if pause >= FIVE_MINUTES:
         counters = _add(counters, pauses=1, pauses_under_an_hour=int(pause < HOUR))
-    return state._replace(
-        sent=(*state.sent[1 - KEPT_REQUESTS :], sent),
-        turns=state.turns + 1,
-        messages=messages,
-        counters=counters,
-    )
+    requests = (*state.sent[1 - KEPT_REQUESTS :], sent)
+    return state._replace(sent=requests, turns=state.turns + 1, messages=messages, counters=counters)
 
 
 def _usage(state: SessionState, record: Mapping[str, object]) -> SessionState:
