@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ebbtide.wire import WIRES
+from upstream.signing import call_words, sign_part
 
 Body = dict[str, Any]
 Kind = Literal["user", "say", "call", "result", "reminder", "note"]
@@ -218,7 +219,7 @@ def _add_gemini(found: list[Body], line: Line) -> None:
         found.append({"role": role, "parts": [part]})
     calls_of_step = [one for one in found[-1]["parts"] if "functionCall" in one]
     if line.kind == "call" and len(calls_of_step) == 1:
-        part["thoughtSignature"] = "c2ln"
+        part["thoughtSignature"] = sign_part("gemini-3-pro-preview", call_words(part["functionCall"]))
 
 
 def _response_item(line: Line) -> Body:

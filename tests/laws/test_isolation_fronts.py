@@ -23,9 +23,10 @@ from ebbtide.policy import PRESETS
 from ebbtide.recall.search import RecallSearch
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
-from fronts.proxy.agent import PATHS
+from fronts.proxy.agent import PATHS, addressed
 from fronts.proxy.proxy_runner import Running, post, proxied
 from fronts.sdk.clients import client
+from fronts.sdk.test_genai import client as google_client
 from laws.canaries import SYSTEM, Body, body_of, marks, next_reply, topic_of
 from laws.interleaving import CHANGES, WINDOW, Side, operate
 from laws.test_isolation import SEEDS, conversations, seeded
@@ -38,8 +39,7 @@ TURN = "x-turn-of-test"
 HANDLES = re.compile(r"\b(?:history[\w-]*|call_[\w-]+)\.txt\b|#[0-9a-f]{8}\b")
 CHANGED = (*(name for name in CHANGES if name != "clear"), "rewind", "fork")
 """What a client can do to its own history."""
-WIRES = ("anthropic", "openai_chat", "openai_responses")
-"""Wires that all fronts serve."""
+WIRES = tuple(PATHS)
 
 
 class Watch:
@@ -86,7 +86,8 @@ class Gateway:
         self.answers = [*answers, [Say(line.text) for line in next_reply(side.lines, side.sent) if line.kind == "say"]]
         before = len(self.upstream.requests)
         headers = {TURN.replace("-", "_"): name, "x_api_key": "one-key", "authorization": "Bearer one-key"}
-        status, answer = post(self.running.port, PATHS[self.watch.wire], body, **headers)
+        path, body = addressed(PATHS[self.watch.wire], body)
+        status, answer = post(self.running.port, path, body, **headers)
         assert status == 200, answer[:300]
         self.running.settle()
         return self.upstream.requests[before:]
@@ -154,15 +155,9 @@ class Wrapped:
     """Two agents that share one client of an SDK."""
 
     def __init__(self, wire: str, upstream: Upstream, **options: Any) -> None:
-        name = {"anthropic": "anthropic", "openai_chat": "chat", "openai_responses": "responses"}[wire]
         self.watch, self.sessions = Watch(wire), dict[str, str]()
-        sdk: Any = ebbtide.wrap(client(name, upstream), on_report=self._report, **options)
-        create = {
-            "anthropic": lambda: sdk.messages,
-            "chat": lambda: sdk.chat.completions,
-            "responses": lambda: sdk.responses,
-        }
-        self._create = create[name]().create
+        raw = google_client(upstream) if wire == "gemini" else client(wire.removeprefix("openai_"), upstream)
+        self._sdk: Any = ebbtide.wrap(raw, on_report=self._report, **options)
         self._sending = threading.local()
 
     def _report(self, session: str, report: object) -> None:
@@ -171,7 +166,25 @@ class Wrapped:
     def send(self, side: Side) -> None:
         name, body = self.watch.turn(side)
         self._sending.label = side.label
-        self._create(**body, extra_headers={TURN: name})
+        self._call(body, {TURN: name})
+
+    def _call(self, body: Body, headers: dict[str, str]) -> None:
+        sdk, wire = self._sdk, self.watch.wire
+        if wire == "gemini":
+            config = {
+                "system_instruction": body["systemInstruction"],
+                "tools": body["tools"],
+                "http_options": {"headers": headers},
+                "max_output_tokens": body["generationConfig"]["maxOutputTokens"],
+            }
+            sdk.models.generate_content(model=body["model"], contents=body["contents"], config=config)
+            return
+        resources = {
+            "anthropic": lambda: sdk.messages,
+            "openai_chat": lambda: sdk.chat.completions,
+            "openai_responses": lambda: sdk.responses,
+        }
+        resources[wire]().create(**body, extra_headers=headers)
 
 
 def share_client(wire: str, policy: str, chance: random.Random, run: Callable[[Wrapped, list[Side]], None]) -> None:
