@@ -111,15 +111,15 @@ class Outgoing(NamedTuple):
         count = self.message_count
         if entries < len(self.entries):
             count = bisect_right(self.columns.starts, entries, hi=count) - 1
-        kept = self.entries if count == self.message_count else self.entries[: self.columns.starts[count]]
-        columns = self.columns.first(count, kept)
+        shared = self.entries if count == self.message_count else self.entries[: self.columns.starts[count]]
+        columns = self.columns.first(count, shared)
         if columns is self.columns:
             return self
         edit_end = self.edit_end if self.edit_end < count else -1
         standing = self.standing if self.standing < count else FRONT
         hashes = self.hashes.extend_from(count, ())
         return self._replace(
-            entries=kept, columns=columns, hashes=hashes, message_count=count, edit_end=edit_end, standing=standing
+            entries=shared, columns=columns, hashes=hashes, message_count=count, edit_end=edit_end, standing=standing
         )
 
 
@@ -294,12 +294,12 @@ def add_breakpoints(
     marked = request.wire.cache.add(body, chosen)
     indexes = {slot.index for slot in chosen if slot.section == "messages"}
     sent, copies = _reuse_copies(outgoing.marked_messages, messages, marked[key], indexes)
-    kept = [slot.index if slot.section == "messages" else FRONT for slot in chosen if slot.ttl >= HOUR]
+    hours = [slot.index if slot.section == "messages" else FRONT for slot in chosen if slot.ttl >= HOUR]
     return outgoing._replace(
         marked_body={**marked, key: sent},
         breakpoints=chosen,
         marked_messages=copies,
-        hour=tuple(sorted(set(kept))) if hour else (),
+        hour=tuple(sorted(set(hours))) if hour else (),
     )
 
 

@@ -55,12 +55,12 @@ def plan_hour(
         return ()
     last = next((call for call in reversed(sent) if (call.model, call.system, call.tools) == key), None)
     age = now - last.at if last is not None else HOUR
-    kept = [mark for mark in last.hour if _is_same(last, prefix, mark)] if last is not None and age < HOUR else []
-    longest = max(kept, default=FRONT)
+    hours = [mark for mark in last.hour if _is_same(last, prefix, mark)] if last is not None and age < HOUR else []
+    longest = max(hours, default=FRONT)
     if last is not None and age < FIVE_MINUTES and last.breakpoints:
-        return tuple(dict.fromkeys((*kept[:1], longest))) if kept else ()
+        return tuple(dict.fromkeys((*hours[:1], longest))) if hours else ()
     chance = pauses.chance_under_an_hour
-    places = [*kept[:1], longest] if kept else [FRONT] if chance * _STAYS_FRONT > _WORTH else []
+    places = [*hours[:1], longest] if hours else [FRONT] if chance * _STAYS_FRONT > _WORTH else []
     if places and standing > longest and chance * _STAYS_STANDING > _WORTH:
         places.append(standing)
     return tuple(dict.fromkeys(places))

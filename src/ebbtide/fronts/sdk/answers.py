@@ -125,9 +125,9 @@ def _copied_stream(response: Response, on_bytes: OnBytes) -> object:
 def make_response(response: Response, **content: object) -> Response:
     """Make a response with other content, read or to be read, that is otherwise like this one."""
     headers = cast(Mapping[str, str], response.headers)
-    kept = {name: value for name, value in headers.items() if name.lower() not in _ABOUT_BYTES}
+    plain_headers = {name: value for name, value in headers.items() if name.lower() not in _ABOUT_BYTES}
     request, extensions = getattr(response, "request", None), dict(getattr(response, "extensions", {}))
-    options = {"headers": kept, "request": request, "extensions": extensions, **content}
+    options = {"headers": plain_headers, "request": request, "extensions": extensions, **content}
     new = _plain_class(response)(response.status_code, **options)
     with suppress(Exception):  # it is known only of a response that was read
         new.elapsed = response.elapsed  # type: ignore[attr-defined]
