@@ -6,8 +6,8 @@ message in place: pass a new object instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from ebbtide.core.view import View
 from ebbtide.wire import guess, recognize
 from ebbtide.wire.blocks import (
     BY_ORDER,
+    SCHEME,
     Block,
     answer_in_order,
     as_str,
@@ -189,8 +190,9 @@ class Reader:
         for n, blocks in enumerate(blocks_by_message, body.unchanged):
             firsts.append(before + len(new))
             for block in blocks:
-                item = make_item(block, n, at, next(counts))
-                new.append(item if item.call_id != BY_ORDER else _pair_by_order(item, new, unchanged))
+                if block.call_id == BY_ORDER and block.kind == "result":
+                    block = block._replace(call_id=_find_answered_call(block, new, unchanged))
+                new.append(make_item(block, n, at, next(counts)))
         return unchanged + tuple(new), firsts, before
 
     def _unchanged_items(self, last: Request | None, message_count: int) -> tuple[tuple[Item, ...], list[int]]:
@@ -218,12 +220,17 @@ class Reader:
         for item in items:
             mark, _, number = item.id.rpartition("-")
             counts[mark] = int(number) + 1
-            self._count_replaced(mark, int(number), counts)
+            self._count_replaced(mark, int(number), item.call_id, counts)
         return counts
 
-    def _count_replaced(self, mark: str, occurrence: int, counts: dict[str, int]) -> None:
-        """Count what a replacement replaced, so that the next equal item gets the next number."""
+    def _count_replaced(self, mark: str, occurrence: int, call_id: str, counts: dict[str, int]) -> None:
+        """Count what a replacement replaced, so that the next equal item gets the next number.
+
+        The call of a result says which of equal replacements it is; of others the order of their edits does.
+        """
         replacements = self.echoes.get(mark, ())
+        if by_call := self.echoes.get(_key_of_result(mark, call_id)):
+            replacements, occurrence = by_call, -1
         for replaced, times in replacements[occurrence].items() if occurrence < len(replacements) else ():
             counts[replaced] = max(times, counts.get(replaced, 0))
 
@@ -241,7 +248,7 @@ class Reader:
         if mark in self.echoes:
             # Our replacement comes back on the user's side, but the user did not write it.
             tier, source = max(tier, HARNESS), OURS
-            self._count_replaced(mark, occurrence, self._seen)
+            self._count_replaced(mark, occurrence, call_id, self._seen)
         return Item(
             id=id, message=message, role=block.role, kind=kind, text=block.text, tokens=tokens,
             name=name if call_id else "", call_id=call_id, trust=tier, source=source, media=block.media, at=at,
@@ -274,10 +281,10 @@ class Reader:
         return self._system_and_tools
 
 
-def _pair_by_order(result: Item, *earlier_items: Sequence[Item]) -> Item:
-    """Give a result the id of the call that it answers: of the open calls of this step the first one of its name.
+def _find_answered_call(result: Block, *earlier_items: Sequence[Item]) -> str:
+    """Return the id of the call that a result without an id answers: the first open one of its name in this step.
 
-    The step's items are at the end of `earlier_items`, newest sequence first.
+    The step's items are at the end of `earlier_items`, newest sequence first. '' if there is no open call.
     """
     answered, calls = set[str](), list[Item]()
     has_model_items = False
@@ -292,8 +299,7 @@ def _pair_by_order(result: Item, *earlier_items: Sequence[Item]) -> Item:
             answered.add(item.call_id)
     open_calls = [call for call in reversed(calls) if call.call_id not in answered]
     (chosen,) = answer_in_order([(call.name, "") for call in open_calls], [(result.name, "")])
-    call_id = "" if chosen is None else open_calls[chosen].call_id
-    return replace(result, call_id=call_id, name=result.name if call_id else "")
+    return "" if chosen is None else open_calls[chosen].call_id
 
 
 # --- replacements that a client sends back ----------------------------------------------------------------------------
@@ -308,7 +314,10 @@ class EchoedEdits:
     """The replacements of one session, in the order of their edits."""
 
     by_fingerprint: dict[str, list[ReplacedItems]] = field(default_factory=dict)
-    """What a block with this fingerprint replaces. Equal replacements are listed in the order of their edits."""
+    """What a block with this fingerprint replaces. Equal replacements are listed in the order of their edits.
+
+    Also by fingerprint and call, for results whose content does not name their call: many of those may be equal.
+    """
     _replaced: list[tuple[str, int]] = field(default_factory=list)
     _known: set[tuple[str, str]] = field(default_factory=set)
 
@@ -325,6 +334,8 @@ class EchoedEdits:
             replaced = ReplacedItems(self._replaced, start if edit.first == edit.last else 0, len(self._replaced))
             for mark in _replacement_fingerprints(wire, edit):
                 self.by_fingerprint.setdefault(mark, []).append(replaced)
+            for mark, call_id in _replaced_results(wire, edit):
+                self.by_fingerprint.setdefault(_key_of_result(mark, call_id), []).append(replaced)
         return self
 
 
@@ -349,8 +360,24 @@ def _replaced_ends(edit: Edit) -> dict[str, int]:
 
 
 def _replacement_fingerprints(wire: Wire, edit: Edit) -> set[str]:
-    forms = [form for item in edit.replacement if not item.id for form in wire.messages.replacement_forms(item)]
-    return {mark for item in forms for mark in block_fingerprints(wire, wire.messages.join(None, [item]))}
+    return {mark for item in edit.replacement if not item.id for mark in _fingerprints(wire, item)}
+
+
+def _fingerprints(wire: Wire, replacement: Item) -> Iterator[str]:
+    for form in wire.messages.replacement_forms(replacement):
+        yield from block_fingerprints(wire, wire.messages.join(None, [form]))
+
+
+def _replaced_results(wire: Wire, edit: Edit) -> Iterator[tuple[str, str]]:
+    """Yield the fingerprints of results whose content does not name the call they answer, each with that call."""
+    for item in edit.replacement:
+        if not item.id and item.kind == "result" and item.call_id.startswith(f"{SCHEME}-"):
+            for mark in _fingerprints(wire, item):
+                yield mark, item.call_id
+
+
+def _key_of_result(mark: str, call_id: str) -> str:
+    return f"{mark} {call_id}"
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.wire import WIRES, detect
 from ebbtide.wire.gemini.fields import PLACEHOLDER_SIGNATURE
-from ebbtide.wire.reader import Reader, Request, write_messages
+from ebbtide.wire.reader import EchoedEdits, Reader, Request, write_messages
 from upstream.pixels import png
 
 
@@ -251,3 +251,28 @@ def test_what_is_no_content_is_refused_with_its_path(content, path):
         read(content)
 
     assert refused.value.path == path
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["oldest first", "newest first"])
+def test_equal_stubs_of_results_without_ids_that_come_back_each_stand_for_their_own_result(order):
+    """The stub of a failed result differs from the others, but the edits do not say which result had failed."""
+    failed = {"functionResponse": {"name": "read", "response": {"error": "no such file"}}}
+    contents = [user({"text": "go"})]
+    for n, result in enumerate([failed, response(text="saved"), response(text="other"), response(text="saved")]):
+        contents += [model(call(path=f"{n}.py")), user(result)]
+    request = read(*contents)
+    results = [item for item in request.items if item.kind == "result"]
+    stubs = [replace(item, id="", message=-1, text="[cleared]", raw=None, source="") for item in results[:2]]
+    made = [
+        Edit(by="test", first=item.id, last=item.id, replacement=(stub,))
+        for item, stub in zip(results[:2], stubs, strict=True)
+    ]
+    view = View.of(request.items).apply(made[::order])
+    edits, sent = view.edits, write_messages(request, view)
+    echoes = EchoedEdits().learn(WIRES["gemini"], edits).by_fingerprint
+
+    back = Reader(DEFAULT, echoes=echoes).read({"contents": copy.deepcopy(sent)})
+
+    assert [item.id for item in back.items if item.kind == "result"][2:] == [item.id for item in results[2:]]
+    assert sent != contents
+    assert write_messages(back, View.of(back.items, edits)) == sent
