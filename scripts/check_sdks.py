@@ -21,7 +21,11 @@ VERSIONS = (
     "anthropic==0.50.0",  # no middleware yet
     "openai<3",
     "openai<2",
+    "google-genai<3",
+    "google-genai==2.0.0",  # the oldest that the extra `gemini` allows
 )
+MODULES = {"google-genai": "google.genai"}
+"""The modules of packages that are not called like them."""
 TOOLS = ("pytest>=9", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis")
 
 
@@ -36,7 +40,8 @@ def _passes(wanted: str) -> bool:
         python = Path(place) / "bin" / "python"
         subprocess.run([sys.executable, "-m", "venv", place], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", wanted, *TOOLS, "rich"], check=True)
-        name = wanted.partition("=")[0].partition("<")[0]
+        package = wanted.partition("=")[0].partition("<")[0]
+        name = MODULES.get(package, package)
         told = f"import {name}; print({name}.__version__)"
         version = subprocess.run([python, "-c", told], check=True, capture_output=True, text=True).stdout.strip()
         print(f"--- {wanted}: {version}", flush=True)

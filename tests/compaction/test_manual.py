@@ -1,6 +1,7 @@
 """A fold that a person asks for, and what they may say about it."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,8 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import COMPACTION_PASSES
 from ebbtide.store import MemoryStore
 from policy.dialogue import Clock, body, said, step, user
+from upstream import signing
+from upstream.check import refusals
 
 
 def history(turns=6, chars=12_000):
@@ -273,3 +276,28 @@ def test_a_refusal_is_answered_on_an_event_loop_too():
 
     assert again.report.tokens_after <= 9_000
     assert (ctx.window, again.report.window) == (9_000, 9_000)
+
+
+BOUND_MODEL = "claude-opus-5-5"
+"""Its thinking is valid only after the exact prefix that it was written for (A63)."""
+
+
+@pytest.mark.parametrize("is_calling", [False, True], ids=["a last word", "an open call"])
+def test_a_compaction_without_a_request_knows_the_reply_to_the_last_one(is_calling):
+    ctx = Context(window=200_000, model=BOUND_MODEL, clock=Clock(), session="s")
+    asked: dict[str, Any] = {**body(history()), "model": BOUND_MODEL, "thinking": {"type": "adaptive"}}
+    sent = ctx.prepare(asked)
+    signature = signing.sign(BOUND_MODEL, "hm", signing.bound_to(sent.body))
+    call, result = step("last", "Read", "short", file_path="src/g.py")
+    rest = call["content"] if is_calling else [{"type": "text", "text": "all seen"}]
+    reply = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": signature}, *rest]}
+    sent.record({**reply, "usage": {"input_tokens": 60_000, "output_tokens": 9}})
+
+    compaction = ctx.compact()
+    after = ctx.prepare({**asked, "messages": [*asked["messages"], reply, result if is_calling else user("go on")]})
+
+    assert compaction.edits
+    assert len(str(after.body)) < len(str(sent.body)) // 2
+    assert signing.refusals("anthropic", after.body) == []
+    assert refusals("anthropic", after.body) == []
+    assert after.report.edits == ()

@@ -20,8 +20,11 @@ from upstream.check import refusals
 
 Body = dict[str, Any]
 WORDS = ("plan mode", "be brief", "ask first", "open: ", "the tests are red", "branch ")
-TAKING_NOTES = [name for name in WIRES if name != "gemini"]
-"""On Gemini's wire the operator speaks in the system instruction alone."""
+WITHOUT_NOTES = {
+    "gemini": "the operator speaks in the system instruction alone: the API knows the roles user and model",
+}
+"""APIs in which a message of the operator cannot be written, and why."""
+TAKING_NOTES = [name for name in WIRES if name not in WITHOUT_NOTES]
 CHOICES = ("summarize", "evict", "evict_messages", "clear_results", "drop_calls", "strip_thinking")
 
 

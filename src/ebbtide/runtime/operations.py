@@ -24,6 +24,8 @@ def record_reply(
     session: Session, reply: Sequence[Any], usage: Usage | None, prepared: Prepared, *, now: float
 ) -> Steps[None]:
     """Append the reply to the log, and its usage to the request that it answers."""
+    if session.last is not None and prepared.items is session.last.request.items:
+        session.last_reply = tuple(reply)
     has_lock = yield from session.catch_up()
     transcript = session.log.transcript
     if not transcript.path:
@@ -46,11 +48,12 @@ def record_reply(
 def compact(
     session: Session, body: Body | None, *, now: float, manual: ManualCompaction, apply: bool
 ) -> Steps[CompactionResult]:
-    """Compact now, or find out what a compaction would do. Nothing is sent: the next request has the edits."""
+    """Compact now, or find out what a compaction would do. Nothing is sent: the next request has the edits.
+
+    Without a body it is the last request that is compacted, with the reply to it.
+    """
     if body is None:
-        if session.last is None:
-            raise BadRequest("there is no request to compact yet: give one, or prepare one first")
-        body = session.last.body
+        body = _continued_body(session)
     request = session.reader.read(body, at=now)
     known_ids = {item.id for item in request.items}
     for name, id in (("first", manual.first), ("last", manual.last)):
@@ -72,6 +75,19 @@ def compact(
     notes = yield from log.append(records, now, has_lock=decision.has_lock)
     session.announce(decision, saved.edits, notes, decision.outgoing)
     return CompactionResult(plan, saved.edits, (*saved.failures, *notes))
+
+
+def _continued_body(session: Session) -> Body:
+    """Return the last request with its reply, as the next request will begin.
+
+    Thinking in the reply may be bound to what comes before it: a compaction that did not know it would leave it there.
+    """
+    if session.last is None:
+        raise BadRequest("there is no request to compact yet: give one, or prepare one first")
+    if not session.last_reply:
+        return session.last.body
+    request = session.last.request
+    return {**request.body.tree, request.wire.list_key: [*request.messages, *session.last_reply]}
 
 
 def append_record(session: Session, record: Record, *, now: float) -> Steps[None]:

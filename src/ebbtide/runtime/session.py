@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction
 from ebbtide.core.planner import Budget, Plan, PlanInput, make_plan
@@ -64,6 +65,8 @@ class Session:
     reader: Reader = field(init=False)
     last: Decision | None = None
     """Of the last request, whether or not it could be sent."""
+    last_reply: Sequence[Any] = ()
+    """The messages that answered the last request, if they were recorded."""
     view: View | None = None
     """Of the last request that was sent."""
     outgoing: Outgoing | None = None
@@ -85,7 +88,7 @@ class Session:
             return pass_through(request, self.window_for(request.model))
         overlaps = self.overlap.check(request, self.view)
         decision = yield from self.decide(body, request, now=now, trigger=trigger, max_window=max_window)
-        self.last, self.outgoing = decision, decision.outgoing
+        self.last, self.last_reply, self.outgoing = decision, (), decision.outgoing
         saved = yield from save_blobs(decision.edits)
         view, outgoing = write_decision(decision, saved.edits, self.settings, self.log.state)
         report = build_report(decision, view, saved.edits, outgoing, self.log.log)

@@ -54,6 +54,21 @@ def test_a_refusal_is_explained_in_the_providers_words(tmp_path):
     )
 
 
+def test_a_provider_that_is_busy_for_a_moment_is_asked_again(tmp_path):
+    with Upstream([Failure(status=503, message="The model is overloaded."), "Four."]) as upstream:
+        assert final_reply(Stage(tmp_path, upstream, "gemini").chat().agent.run_turn("Two and two?")) == "Four."
+        assert len(upstream.requests) == 2
+
+
+def test_a_provider_that_stays_busy_is_asked_three_times(tmp_path):
+    with Upstream([Failure(status=429, message="Resource exhausted.")] * 3) as upstream:
+        (*_, event) = Stage(tmp_path, upstream, "gemini").chat().agent.run_turn("Go.")
+        assert len(upstream.requests) == 3
+
+    assert isinstance(event, TurnFailure)
+    assert "Resource exhausted." in explain_error(event.error)
+
+
 def test_keys_and_address_are_those_of_the_environment(tmp_path, monkeypatch):
     environ = {"GOOGLE_API_KEY": "k1", "GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:8080"}
     access = load_access(environ=environ, home=tmp_path)

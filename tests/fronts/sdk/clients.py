@@ -10,7 +10,13 @@ WINDOW = 16_000
 
 
 def client(wire: str, upstream: Upstream, *, is_async: bool = False, **options):
-    """`wire` is `anthropic`, `chat` or `responses`."""
+    """`wire` is `anthropic`, `chat`, `responses` or `gemini`."""
+    if wire == "gemini":
+        sdk = pytest.importorskip("google.genai")
+        http = sdk.types.HttpOptions(
+            base_url=upstream.url, timeout=120_000, retry_options=sdk.types.HttpRetryOptions(attempts=1)
+        )
+        return sdk.Client(**{"api_key": "key-of-a-test", **options}, http_options=http)
     if wire == "anthropic":
         sdk = pytest.importorskip("anthropic")
         kind, url = (sdk.AsyncAnthropic if is_async else sdk.Anthropic), upstream.url

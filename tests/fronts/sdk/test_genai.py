@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 
 import pytest
 
 import ebbtide
+from fronts.sdk.clients import client as sdk_client
 from fronts.sdk.test_loops import usage_in
 from upstream.prefix import units
 from upstream.script import Failure, Say, Think, Use
@@ -29,9 +31,7 @@ def read(path: str) -> str:
     return f"{path}: def step(queue, lock): return queue.take()\n" * 40
 
 
-def client(upstream, **options):
-    http = types.HttpOptions(base_url=upstream.url, timeout=120_000, retry_options=types.HttpRetryOptions(attempts=1))
-    return genai.Client(**{"api_key": "key-of-a-test", **options}, http_options=http)
+client = partial(sdk_client, "gemini")
 
 
 def vertex(upstream):

@@ -14,10 +14,21 @@ from fronts.sdk.clients import client
 from odd_requests import BODIES, FOREIGN, JSON, odd_requests
 from upstream.server import Upstream
 
+
+def generate(client):
+    """Google's SDK takes everything but the contents as one `config`."""
+
+    def call(contents=(), **config):
+        return client.models.generate_content(model="gemini-2.5-pro", contents=contents, config=config)
+
+    return call
+
+
 CALLS = {
     "anthropic": lambda c: c.messages.create,
     "openai_chat": lambda c: c.chat.completions.create,
     "openai_responses": lambda c: c.responses.create,
+    "gemini": generate,
 }
 HARD = ("abyss", "unfriendly")
 """On these the SDKs themselves recurse, or raise what the object raises."""
@@ -34,7 +45,7 @@ def ending(call, body) -> str:
     return "answered"
 
 
-@pytest.mark.parametrize("wire", CALLS)  # Google's SDK checks the types itself and sends nothing odd
+@pytest.mark.parametrize("wire", CALLS)
 def test_a_wrapped_client_adds_no_error_but_its_own(wire, caplog):
     caplog.set_level(logging.CRITICAL)
     short = wire.removeprefix("openai_")

@@ -9,6 +9,7 @@ import json
 import queue
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,9 @@ there is no model to talk to. Choose one of these:
   ebb chat --base-url URL --model NAME  for your own server: llama.cpp, Ollama, vLLM
   ebb chat --local                      a small model on this machine; no key, no network"""
 _TIMEOUT = 600.0  # seconds without a byte: thinking models are silent for minutes, and Esc ends it earlier
+_RETRIES = 2  # as the SDKs of the other providers do
+_TRANSIENT = frozenset((408, 429, 500, 502, 503, 504))
+_LONGEST_PAUSE = 60  # seconds; the SDKs also ignore a longer one
 _GEMINI_URL = "https://generativelanguage.googleapis.com"
 _CHAT_FIELDS = ("role", "content", "refusal", "tool_calls")
 _POLL_INTERVAL = 0.05  # seconds between checks whether the user interrupted
@@ -251,7 +255,7 @@ def _connect_gemini(account: Account) -> _OpenStream:
         base_url=options["base_url"] or _GEMINI_URL,
         headers={"x-goog-api-key": options["api_key"]},
         timeout=_TIMEOUT,
-        transport=httpx2.HTTPTransport(retries=2),
+        transport=httpx2.HTTPTransport(retries=_RETRIES),
     )
     return partial(_post_gemini, client)
 
@@ -260,10 +264,22 @@ def _connect_gemini(account: Account) -> _OpenStream:
 def _post_gemini(client: httpx2.Client, body: Mapping[str, object]) -> Iterator[Iterable[Body]]:
     rest = {key: value for key, value in body.items() if key != "model"}
     url = f"/v1beta/models/{body['model']}:streamGenerateContent?alt=sse"
-    with client.stream("POST", url, json=rest) as response:
-        if response.is_error:
-            raise ProviderError(response.status_code, response.read())
-        yield _read_events(response.iter_bytes())
+    for retries_left in reversed(range(_RETRIES + 1)):
+        with client.stream("POST", url, json=rest) as response:
+            if not response.is_error:
+                yield _read_events(response.iter_bytes())
+                return
+            error = ProviderError(response.status_code, response.read())
+            pause = _pause_before_retry(response.headers, _RETRIES - retries_left)
+        if error.status_code not in _TRANSIENT or not retries_left:
+            raise error
+        time.sleep(pause)
+
+
+def _pause_before_retry(headers: Mapping[str, str], retries: int) -> float:
+    """Return the seconds that the provider asks to wait; without a reasonable number, half a second, then a second."""
+    asked = headers.get("retry-after", "")
+    return float(asked) if asked.isdecimal() and int(asked) <= _LONGEST_PAUSE else 0.5 * 2**retries
 
 
 def _read_events(chunks: Iterable[bytes]) -> Iterator[Body]:
