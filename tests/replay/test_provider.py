@@ -51,6 +51,15 @@ def test_after_the_ttl_all_is_written_again_and_at_the_end_of_it_too():
     assert provider.send(prefix((1, 500)), 599.0) == bill(written=2_500)
 
 
+def test_messages_are_cached_apart_with_and_without_thinking_and_the_front_is_shared():
+    provider = Provider(model=CLAUDE)
+    plain, longer = prefix((1, 500)), prefix((1, 500), (2, 300))
+    provider.send(plain._replace(thinks=True), 0.0)
+
+    assert provider.send(longer, 10.0) == bill(read=2_000, written=800)
+    assert provider.send(longer._replace(thinks=True), 20.0) == bill(read=2_500, written=300)
+
+
 def test_each_read_makes_it_last_longer():
     provider = Provider(model=CLAUDE)
     bills = [provider.send(prefix((1, 500)), at) for at in (0.0, 200.0, 400.0, 600.0)]

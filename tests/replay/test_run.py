@@ -99,7 +99,7 @@ def test_a_custom_model_changes_prices_and_not_what_is_kept(sessions):
 
 
 @pytest.mark.data
-def test_claude_codes_recorded_requests_cost_what_they_were_billed_within_five_percent(data):
+def test_claude_codes_recorded_requests_cost_what_they_were_billed_within_two_percent(data):
     """All of them together. Single files differ by more, in both directions: see docs/reference/replay.md."""
     with (data / "MANIFEST.csv").open(newline="", encoding="utf-8") as file:
         paths = [data / row["file"] for row in csv.DictReader(file) if row["format"] == "claude_code_jsonl"]
@@ -107,4 +107,4 @@ def test_claude_codes_recorded_requests_cost_what_they_were_billed_within_five_p
     found = calibrate(replay(paths, ReplayOptions(policies=()), workers=1), "claude-code")
 
     assert found.files == 48
-    assert found.holds, f"{found.drift:+.1%} of {found.billed:.2f}"
+    assert abs(found.drift or 1.0) <= 0.02, f"{found.drift:+.1%} of {found.billed:.2f}"

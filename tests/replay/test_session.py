@@ -8,12 +8,14 @@ from ebbtide.formats import load
 from ebbtide.replay.session import sessions_in
 
 
-def session(path, bills, *, models=None, times=None):
+def session(path, bills, *, models=None, times=None, thoughts=()):
     """A Claude Code file: the user speaks, the agent answers, and each answer has a bill."""
     rows, parent = [], None
     for n, bill in enumerate(bills):
         for role in ("user", "assistant"):
             words = [{"type": "text", "text": f"{role} says the words of step {n} " * 40}]
+            if role == "assistant" and n in thoughts:
+                words.insert(0, {"type": "thinking", "thinking": "so", "signature": "s"})
             row = {
                 "type": role, "uuid": f"{role}{n}", "parentUuid": parent, "sessionId": "s",
                 "timestamp": times[n] if times else f"2026-01-01T10:{n:02}:00.000Z",
@@ -56,10 +58,18 @@ def test_a_step_that_was_billed_out_of_all_proportion_is_estimated_instead(tmp_p
     assert total(tape, 2) - total(tape, 1) < 1_500
 
 
-def test_text_that_claude_code_wrote_itself_is_priced_as_the_model_before(tmp_path):
+def test_a_reply_that_claude_code_wrote_itself_is_no_call(tmp_path):
     tape = session(tmp_path / "a.jsonl", [10_000, 10_500, 11_100], models={1: "<synthetic>"})
 
-    assert {take.model for take in tape.calls} == {"claude-opus-4-5"}
+    assert [take.model for take in tape.calls] == ["claude-opus-4-5"] * 2
+    assert len(tape.calls[1].raw["messages"]) == len(tape.calls[0].raw["messages"]) + 4
+
+
+def test_a_request_of_claude_code_thinks_if_its_reply_does_on_models_whose_thinking_is_switched(tmp_path):
+    models = {2: "claude-opus-4-6"}
+    tape = session(tmp_path / "a.jsonl", [10_000, 10_500, 11_100], models=models, thoughts=(1, 2))
+
+    assert [take.thinks for take in tape.calls] == [False, True, False]
 
 
 def test_time_never_runs_backwards(tmp_path):

@@ -28,6 +28,12 @@ class Prefix(NamedTuple):
     """The sum up to each position."""
     breakpoints: Sequence[tuple[int, float]]
     """Positions with a breakpoint, in order, and for how many seconds each asks."""
+    thinks: bool = False
+    """Whether the request thinks. Claude caches the messages of such requests apart from those of others."""
+
+    def key(self, place: int) -> int:
+        """What the prefix up to this position is cached under."""
+        return ~self.hashes[place] if self.thinks and place else self.hashes[place]
 
 
 class _Entry(NamedTuple):
@@ -80,13 +86,13 @@ class Provider:
 
         No provider documents that a longer lifetime upgrades tokens cached for a shorter one, so none does here.
         """
-        source = self._entries[prefix.hashes[hit]] if hit >= 0 else None
+        source = self._entries[prefix.key(hit)] if hit >= 0 else None
         for place, ttl in breakpoints:
-            known = self._alive(prefix.hashes[place], now)
+            known = self._alive(prefix.key(place), now)
             lifetime = known.lifetime if known else min(ttl, source.lifetime) if source else ttl
-            self._entries[prefix.hashes[place]] = _Entry(now + lifetime, lifetime)
+            self._entries[prefix.key(place)] = _Entry(now + lifetime, lifetime)
         if source is not None:
-            self._entries[prefix.hashes[hit]] = _Entry(now + source.lifetime, source.lifetime)
+            self._entries[prefix.key(hit)] = _Entry(now + source.lifetime, source.lifetime)
 
     def _alive(self, prefix_hash: int, now: float) -> _Entry | None:
         entry = self._entries.get(prefix_hash)
@@ -95,7 +101,7 @@ class Provider:
     def _longest_hit(self, prefix: Prefix, mark: int, now: float) -> int:
         """The longest cached prefix within the look-back of a breakpoint; -1 if there is none."""
         for place in range(mark, max(-1, mark - LOOK_BACK - 1), -1):
-            if self._alive(prefix.hashes[place], now):
+            if self._alive(prefix.key(place), now):
                 return place
         return -1
 

@@ -62,7 +62,7 @@ class RequestTracker:
         difference = max(-self.tokens[0], total - self.tokens[-1])
         self.tokens = [tokens + difference for tokens in self.tokens]
 
-    def prefix(self, body: Mapping[str, object]) -> Prefix:
+    def prefix(self, body: Mapping[str, object], *, thinks: bool = False) -> Prefix:
         """The request as the provider sees it. `body` is the one that was given to `update`."""
         front, end = self.index.wire.cache.outer_lifetimes(body)
         marks = {n: ttl for n, ttl in enumerate(self.lifetimes) if ttl}
@@ -70,7 +70,7 @@ class RequestTracker:
             marks[0] = front
         if end:
             marks[len(self.hashes) - 1] = end
-        return Prefix(hashes=self.hashes, tokens=self.tokens, breakpoints=sorted(marks.items()))
+        return Prefix(hashes=self.hashes, tokens=self.tokens, breakpoints=sorted(marks.items()), thinks=thinks)
 
 
 @dataclass(slots=True)

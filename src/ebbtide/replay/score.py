@@ -169,13 +169,13 @@ class Scorer:
         for side_call in request.side_calls:
             side_tracker = RequestTracker(self.session.messages)
             side_tracker.update(request_messages(self.session.wire, side_call.body))
-            usage = provider.send(side_tracker.prefix(side_call.body), call.at)
+            usage = provider.send(side_tracker.prefix(side_call.body, thinks=call.thinks), call.at)
             price = _known_rates(call.model, usage.prompt)
             cost = price.prompt_cost(usage) + side_call.output_tokens * price.output / 1e6
             score.surcharge += price.prompt_cost(usage) - _known_rates(call.model, 0).prompt_cost(usage)
             score.asked += cost
             score.bill += cost
-        usage = provider.send(tracker.prefix(request.body), call.at)
+        usage = provider.send(tracker.prefix(request.body, thinks=call.thinks), call.at)
         price = _known_rates(call.model, usage.prompt)
         score.calls += 1
         score.bill += price.prompt_cost(usage)
@@ -247,8 +247,6 @@ class Scorer:
 def calibrate_session(session: ReplaySession, ttl: float) -> tuple[float, float]:
     """The recorded requests as we bill them and as they were billed: dollars at equal prices, for calls with a bill.
 
-    Writes count at one price, whatever their lifetime: the check is how many tokens are read and written.
-
     Prefixes last as long as the client asked for; `ttl` where requests cannot ask. What a client sends again after a
     compaction (files, notes) is not in its log: there, as at the start, the bill gives the size of the request.
     """
@@ -258,19 +256,15 @@ def calibrate_session(session: ReplaySession, ttl: float) -> tuple[float, float]
         tracker.update(request_messages(session.wire, call.recorded))
         if call.usage is not None and (call.is_compacted or not n):
             tracker.set_total(call.usage.prompt)
-        usage = provider.send(tracker.prefix(call.recorded), call.at)
+        usage = provider.send(tracker.prefix(call.recorded, thinks=call.thinks), call.at)
         if call.usage is not None:
-            simulated += _cost_at_one_price(call.model, usage)
-            billed += _cost_at_one_price(call.model, call.usage)
+            simulated += _known_rates(call.model, usage.prompt).prompt_cost(usage)
+            billed += _known_rates(call.model, call.usage.prompt).prompt_cost(call.usage)
     return simulated, billed
 
 
 def _new_provider(session: ReplaySession, ttl: float) -> Provider:
     return Provider(model=session.calls[0].model, ttl=ttl, is_explicit=session.wire.cache.is_explicit)
-
-
-def _cost_at_one_price(model: str, usage: Usage) -> float:
-    return _known_rates(model, usage.prompt).prompt_cost(replace(usage, cache_write_1h=0))
 
 
 def _known_rates(model: str, prompt: int) -> Rates:

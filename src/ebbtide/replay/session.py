@@ -7,6 +7,7 @@ between them; only messages that no bill covers are estimated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -31,6 +32,9 @@ _STEP_SECONDS = 15.0
 _MAX_RATIO = 4.0
 """A bill further than this factor from the estimate covers more than the added messages, and is not used."""
 
+_SWITCHES_THINKING = re.compile(r"claude-(opus|sonnet|haiku)-4-5(?!\d)")
+"""Models whose thinking a client switches. Newer ones decide themselves whether they think."""
+
 _FILLER = "The rules of this place are kept as they were. "
 
 
@@ -50,6 +54,8 @@ class ReplayCall:
     usage: Usage | None
     """What the provider billed for the recorded request."""
     is_compacted: bool
+    thinks: bool = False
+    """Whether the request thinks, where the recording says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +84,26 @@ def sessions_in(
     for call in recording.uncompacted():
         episodes.setdefault(call.episode, []).append(call)
     for episode, calls in episodes.items():
-        pairs = [(call, compacted.get((call.episode, call.row), call)) for call in calls]
+        pairs = _pair_calls(calls, compacted)
+        if not pairs:
+            continue
         title = f"{name}#{episode}" if episode else name
         yield _build_session(title, recording.format, wire, pairs, model, ttl)
+
+
+def _pair_calls(
+    calls: Sequence[RecordedCall], compacted: Mapping[tuple[str, int], RecordedCall]
+) -> list[tuple[RecordedCall, RecordedCall]]:
+    """Pair each call that was sent, as it would have been without compactions, with the call that the client made."""
+    pairs = []
+    is_compacted = False
+    for call in calls:
+        own = compacted.get((call.episode, call.row), call)
+        is_compacted |= own.compacted
+        if _is_sent(call):
+            pairs.append((call, replace(own, compacted=is_compacted)))
+            is_compacted = False
+    return pairs
 
 
 def _build_session(
@@ -92,8 +115,7 @@ def _build_session(
     calls: list[ReplayCall] = []
     call_model, recorded_ttl = wire.typical_model, FIVE_MINUTES
     for (raw_call, client_call), at in zip(pairs, _times(recorded), strict=True):
-        # Claude Code names its own messages `<synthetic>`: no such model was called.
-        call_model = model or (raw_call.model if not raw_call.model.startswith("<") else "") or call_model
+        call_model = model or raw_call.model or call_model
         # A call that only reads from the cache does not say how long the prefix lasts.
         recorded_ttl = _recorded_ttl(client_call.response) or recorded_ttl
         marks, recorded_marks = (wire.cache.client_fields(call_model, seconds) for seconds in (ttl, recorded_ttl))
@@ -107,6 +129,7 @@ def _build_session(
                 model=call_model,
                 usage=client_call.usage,
                 is_compacted=client_call.compacted,
+                thinks=format == "claude-code" and _thinks(raw_call),
             )
         )
     last = Reader(DEFAULT, wire=wire).read(calls[-1].raw).items
@@ -117,6 +140,24 @@ def _build_session(
         calls=tuple(calls),
         messages=messages,
         touched_files=find_touched_files(last),
+    )
+
+
+def _is_sent(call: RecordedCall) -> bool:
+    """Whether a model was called. Claude Code writes replies of its own into its log, and names their model so."""
+    return not call.model.startswith("<")
+
+
+def _thinks(call: RecordedCall) -> bool:
+    """Whether a request of Claude Code thinks: on these models a reply begins with thinking if and only if it does.
+
+    (The bills show it too: such a request ends with seven tokens or more that are not cached, others with up to three.)
+    It switches thinking off and on in the middle of a session, and Claude then writes all messages again.
+    """
+    content = (call.response or {}).get("content")
+    blocks = content if isinstance(content, list) else []
+    return bool(_SWITCHES_THINKING.search(call.model)) and any(
+        isinstance(block, Mapping) and block.get("type") == "thinking" for block in blocks
     )
 
 
