@@ -15,8 +15,9 @@ import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ebbtide.config_keys import KEY_BY_VARIABLE, KEYS, PROJECT_KEYS, Key, Tables, Value
 from ebbtide.core.errors import BadConfig
@@ -31,7 +32,9 @@ from ebbtide.policy.adjust import (
     with_ttl,
 )
 from ebbtide.policy.levels import FALLBACK_WINDOW, known_window
-from ebbtide.runtime.context import Context
+
+if TYPE_CHECKING:
+    from ebbtide.runtime.context import Context
 
 _log = logging.getLogger("ebbtide")
 
@@ -85,7 +88,9 @@ class Settings:
 
     def context(self, *, session: str = "default", project: str = "") -> Context:
         """Create a context with these settings."""
-        return Context(
+        # Only here: commands that start another program need settings, and not the engine.
+        context: type[Context] = import_module("ebbtide.runtime.context").Context
+        return context(
             model=self.model,
             window=lambda model: self.window_for(model or self.model),
             policy=self.policy(),

@@ -135,6 +135,8 @@ class Reader:
         self._last = None  # if this fails, the next request is read from its beginning
         system_and_tools = self._read_system_and_tools(wire, body.tree)
         items, firsts, same = self._read_items(wire, body, last, at)
+        # Vertex AI has the model in the path.
+        named = body.tree if "model" in body.tree or not self.model else {**body.tree, "model": self.model}
         self._last = Request(
             wire=wire,
             body=body,
@@ -147,7 +149,7 @@ class Reader:
             tools=system_and_tools.tools,
             overhead=system_and_tools.overhead,
             partial_history_reason=wire.messages.partial_history_reason(body.tree),
-            thinking_bound_to_prefix=wire.messages.thinking_bound_to_prefix(body.tree),
+            thinking_bound_to_prefix=wire.messages.thinking_bound_to_prefix(named),
             number=self._number,
         )
         return self._last

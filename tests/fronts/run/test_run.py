@@ -46,7 +46,7 @@ def test_an_unchanged_program_works_in_a_smaller_window(upstream, tmp_path):
 def test_a_wrong_option_is_explained_and_starts_nothing(tmp_path):
     done = ebb_run("--window", "wide", "--", *python("print('started')"), environ=environment(tmp_path))
 
-    assert (done.returncode, done.stdout) == (125, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith("'wide' is not a number of tokens; write it like 200000, 200k or 1M\n")
     assert "Traceback" not in done.stderr
 
@@ -83,6 +83,26 @@ def test_the_exit_code_is_the_programs(code, expected, tmp_path):
     assert (done.returncode, done.stderr) == (expected, "")
 
 
+def test_a_program_that_ends_at_once_costs_no_proxy_and_bad_settings_start_nothing(tmp_path):
+    quick = ebb_run("--", "true", environ=environment(tmp_path))
+    assert (quick.returncode, "saw no request" in quick.stderr) == (0, True)
+    assert not list((tmp_path / "store").rglob("*.jsonl"))
+
+    (tmp_path / "config.toml").write_text("levels = 3\n")
+    for more in ({"EBB_WINDOW": "wide"}, {"EBB_CONFIG": str(tmp_path / "config.toml")}, {"EBB_POLICY": "no-such"}):
+        done = ebb_run("--", *python("print('started')"), environ=environment(tmp_path, **more))
+        assert (done.returncode, done.stdout) == (2, ""), more
+        assert done.stderr.startswith("ebb: ")
+
+
+def test_a_token_of_the_users_own_proxy_is_not_asked_of_the_program(upstream, tmp_path):
+    pytest.importorskip("anthropic")
+    environ = environment(tmp_path, ANTHROPIC_BASE_URL=upstream.url, EBB_PROXY_TOKEN="a-token-of-20-letters")
+    done = ebb_run("--", *python(AGENT, "0"), environ=environ)
+
+    assert done.returncode == 7, done.stderr
+
+
 def test_a_program_that_cannot_start_gives_125_and_a_reason(tmp_path):
     done = ebb_run("--", "no-such-program-anywhere", environ=environment(tmp_path))
 
@@ -104,10 +124,11 @@ def test_the_list_shows_what_is_set_for_each_program(tmp_path):
     rows = {row["client"]: row for row in json.loads(as_json.stdout)}
 
     assert re.search(r"Claude Code \(claude\) +ANTHROPIC_BASE_URL +https://gate\.example", listed.stdout)
-    assert re.search(r"aider \(aider\) +OPENAI_API_BASE +the provider", listed.stdout)
+    assert re.search(r"aider \(aider\) +ANTHROPIC_BASE_URL +https://gate\.example", listed.stdout)
+    assert re.search(r"Codex \(codex\) +-c openai_base_url +https://api\.openai\.com/v1", listed.stdout)
     assert rows["Claude Code"]["sets"] == {"ANTHROPIC_BASE_URL": "http://127.0.0.1:PORT/anthropic"}
     assert rows["Claude Code"]["upstreams"] == {"ANTHROPIC_BASE_URL": "https://gate.example"}
-    assert {"Codex", "OpenCode", "Gemini CLI", "Qwen Code", "llm"} <= set(rows)
+    assert {"Codex", "OpenCode", "Gemini CLI", "Qwen Code", "Mistral Vibe", "Kimi CLI", "llm"} <= set(rows)
 
 
 # --- a terminal -------------------------------------------------------------------------------------------------------
@@ -136,7 +157,7 @@ class Terminal:
         os.write(self._end, keys)
 
     def code(self) -> int:
-        self.until("ebb run:")
+        self.until("no request to a model")
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         os.close(self._end)
         return code
@@ -172,17 +193,21 @@ def test_the_program_has_the_terminal_and_handles_ctrl_c(tmp_path):
 
 
 def children(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    if not children.exists():
+    threads = list(Path(f"/proc/{pid}/task").glob("*/children"))
+    if not threads:
         pytest.skip("this system does not tell a process's children")
-    return [int(pid) for pid in children.read_text().split()]
+    return [int(pid) for children in threads for pid in children.read_text().split()]
 
 
 def proxy_of(pid: int) -> int:
-    (found,) = [
-        child for child in children(pid) if b"proxy" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-    ]
-    return found
+    """The proxy's process, which starts beside the program."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        for child in children(pid):
+            if b"proxy" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                return child
+        time.sleep(0.05)
+    raise AssertionError("no proxy was started")
 
 
 def gone(pid: int) -> bool:

@@ -74,6 +74,7 @@ def build_options(args: argparse.Namespace) -> Options:
         summarizer=_first_set(args.summarizer, file.get("summarizer"), ""),
         shadow=args.shadow,
         announce=args.announce,
+        listen_fd=args.listen_fd,
         drain=args.drain,
         otel=args.otel,
     )
@@ -136,5 +137,6 @@ def command_line() -> argparse.ArgumentParser:
         help="time for running streams after SIGTERM; default: 30",
     )
     add("--otel", action="store_true", help="export spans and metrics to the collector that OTEL_* variables name")
+    add("--listen-fd", type=int, help=argparse.SUPPRESS)
     add("--announce", action="store_true", help="print the address as a line of JSON on stdout")
     return parser

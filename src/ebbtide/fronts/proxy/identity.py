@@ -19,6 +19,7 @@ from typing import NamedTuple
 from ebbtide.core.types import USER
 from ebbtide.store.tenants import tenant_name, tenant_project
 from ebbtide.wire import WIRES
+from ebbtide.wire.anthropic.requests import VERTEX_COUNT, VERTEX_PATH
 from ebbtide.wire.blocks import Block
 from ebbtide.wire.caller import Caller, add_body_ids, has_uuid
 from ebbtide.wire.conversation_start import strip_changing_parts
@@ -80,7 +81,16 @@ def wire_for_path(method: str, path: str) -> str:
     """Return the wire of a model request's path, without its query; empty for any other path."""
     if method != "POST":
         return ""
+    if VERTEX_PATH.search(path):
+        return "anthropic"
     return next((wire for route, wire in _ROUTES if path.endswith(route)), "")
+
+
+def _side_request_of_path(path: str) -> str:
+    match = VERTEX_PATH.search(path)
+    if match is not None and match["model"] == VERTEX_COUNT:
+        return "count"
+    return next((why for end, why in _SIDE_PATHS if path.endswith(end)), "")
 
 
 def identify_request(wire: str, path: str, sender: Caller, body: Json) -> IncomingRequest:
@@ -104,9 +114,7 @@ def identify_request(wire: str, path: str, sender: Caller, body: Json) -> Incomi
         model=requests.model(path, body),
         wants_stream=requests.wants_stream(path, body),
         can_read_files=any(map(_FILE_READER.search, requests.tool_names(tools))),
-        side_request=next(
-            (why for end, why in _SIDE_PATHS if path.endswith(end)), _is_compaction(body, last, is_first)
-        ),
+        side_request=_side_request_of_path(path) or _is_compaction(body, last, is_first),
         is_first=is_first,
         is_renewable=caller.has_bearer and has_uuid(caller.conversation),
     )

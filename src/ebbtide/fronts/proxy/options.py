@@ -23,6 +23,8 @@ class Options:
     host: str = "127.0.0.1"
     port: int = 8787
     """0 takes a free one."""
+    listen_fd: int | None = None
+    """A socket to listen at, opened by the program that starts the proxy; host and port are then its own."""
     token: str = field(default="", repr=False)
     """If set, every request must carry it."""
     allow_hosts: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ import gc
 import json
 import logging
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -357,7 +358,7 @@ async def serve(options: Options) -> int:
     logging.getLogger().addHandler(LibraryLogHandler(proxy.meters.log))
     runner = runner_for(proxy)
     await runner.setup()
-    site = web.TCPSite(runner, options.host, options.port, backlog=_BACKLOG)
+    site = _site(runner, options)
     try:
         await site.start()
     except OSError as error:
@@ -373,6 +374,13 @@ async def serve(options: Options) -> int:
     proxy.meters.log.line("stopping", in_flight=proxy.meters.in_flight)
     await runner.cleanup()
     return 0 if await proxy.close() else 1
+
+
+def _site(runner: web.AppRunner, options: Options) -> web.BaseSite:
+    """Listen at an address, or at a socket that the starting program has opened."""
+    if options.listen_fd is None:
+        return web.TCPSite(runner, options.host, options.port, backlog=_BACKLOG)
+    return web.SockSite(runner, socket.socket(fileno=options.listen_fd), backlog=_BACKLOG)
 
 
 def _announce(proxy: Proxy, address: tuple[str, int]) -> None:

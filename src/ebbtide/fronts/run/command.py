@@ -1,18 +1,23 @@
-"""`ebb run`: run a program behind its own proxy. The exit code is the program's; a summary follows on stderr."""
+"""`ebb run`: run a program behind its own proxy. The exit code is the program's; our own lines are on stderr."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
 from ebbtide.argparse_errors import front_parser
-from ebbtide.config import process_environment
-from ebbtide.core.text.preview import pluralize
+from ebbtide.config import Settings, load_access, load_settings, process_environment
+from ebbtide.core.errors import BadConfig
 from ebbtide.display import make_visible
-from ebbtide.fronts.run.addresses import CLIENTS, Client, Environment, Route, RoutePlan, plan_routes
-from ebbtide.fronts.run.processes import CannotStart, ProxyProcess, run_in_foreground
+from ebbtide.fronts.run.clients import plan_launch
+from ebbtide.fronts.run.launch import recognize
+from ebbtide.fronts.run.listing import print_list
+from ebbtide.fronts.run.messages import describe_start, format_summary
+from ebbtide.fronts.run.plan import PROXY, LaunchPlan, Surroundings, parse_upstreams
+from ebbtide.fronts.run.processes import ProxyProcess, run_in_foreground, settings_file
 
 CANNOT_START = 125
 """As in `env`, `timeout` and `docker run`: the failure is ours and not the program's."""
@@ -20,18 +25,18 @@ CANNOT_START = 125
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a program behind its own proxy: its conversations stay inside the model's context window, and
-    you change nothing in the program. The base URLs that known clients read are set for it; if you had
-    set an address yourself, the proxy sends requests there. The program has your terminal and gets your
-    Ctrl-C, and ebb run returns its exit code, or 125 if it could not be started. At the end you see how
-    many tokens were sent, removed and billed.
+    you change nothing in the program. Requests go where the program's own settings send them: ebb run
+    reads those, and says in one line where that is, or why a program must run without it. The program
+    has your terminal and gets your Ctrl-C, and ebb run returns its exit code, or 125 if it could not be
+    started. At the end you see what was sent, what was removed and what that saved.
 
     examples:
       ebb run -- claude                            Claude Code, as you always start it
+      ebb run -- npx @openai/codex exec "hello"    also through npx, uvx, pipx, or by a path
       ebb run --window 8k -- claude -p "hello"     a big agent on a small window
       ebb run -- python my_agent.py                anything on the official SDKs
       ebb run --shadow -- codex                    change nothing, and see what it would save
       ebb run --upstream http://127.0.0.1:8080 -- aider       send everything to your own model
-      ebb run --upstream openai=https://chatgpt.com/backend-api/codex -- codex    Codex with a login
       ebb run --list                               show what is set, for which program
 
     exit codes:
@@ -45,133 +50,92 @@ def main(arguments: Sequence[str]) -> int:
     """
     parser = command_line()
     args = parser.parse_args(arguments)
-    environ = process_environment()
-    plan = plan_routes(environ, args.upstream)
-    if args.list:
-        return _list(plan, as_json=args.json)
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
-    if not command:
+    if not command and not args.list:
         parser.error("name the program to run, as in: ebb run -- claude")
-    try:
-        proxy = ProxyProcess([*plan.upstreams(), *_proxy_options(args)], environ)
-    except (CannotStart, OSError) as error:
-        reason = str(error).removeprefix("ebb: ")
-        _print_error(f"ebb run: the proxy could not start, so {command[0]} was not started: {reason}")
-        return CANNOT_START
-    return _run_behind(proxy, plan, command, environ, quiet=args.quiet)
+    settings = load_settings(arguments={key: vars(args)[key] for key in ("window", "policy", "store")})
+    around = _look_around(args, settings)
+    if args.list:
+        return print_list(around, as_json=args.json)
+    plan = plan_launch(around, recognize(command))
+    if not args.quiet:
+        _print_error(describe_start(plan, settings, is_shadow=args.shadow))
+    if plan.direct:
+        return _run_program(list(plan.command), around.environ, plan)
+    if find_spec("aiohttp") is None:
+        raise BadConfig("ebb run needs more packages: pip install 'ebbtide[proxy]'")
+    return _run_behind_proxy(args, around, plan, settings)
 
 
-def _run_behind(
-    proxy: ProxyProcess, plan: RoutePlan, command: Sequence[str], environ: Environment, *, quiet: bool
-) -> int:
+def _look_around(args: argparse.Namespace, settings: Settings) -> Surroundings:
+    recall = args.recall or settings.proxy.get("recall") or "path"
+    configured = settings.proxy.get("upstreams")
+    return Surroundings(
+        environ=process_environment(),
+        cwd=Path.cwd(),
+        home=load_access().home,
+        given=parse_upstreams(args.upstream),
+        configured=configured if isinstance(configured, dict) else {},
+        store=_make_store(settings) if recall == "path" and not args.shadow and not args.list else None,
+    )
+
+
+def _make_store(settings: Settings) -> Path:
+    """Make the store's folder, because programs grant permissions only for folders that exist."""
+    store = Path(settings.store).expanduser()
     try:
-        code = run_in_foreground(plan.command(command, proxy.address), plan.environment(environ, proxy.address))
+        (store / "projects").mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        _print_error(f"ebb run: cannot start {command[0]}: {error.strerror or error}")
+        raise BadConfig(f"the store {store} cannot be written to: {error.strerror}; choose one with --store") from error
+    return store
+
+
+def _run_behind_proxy(args: argparse.Namespace, around: Surroundings, plan: LaunchPlan, settings: Settings) -> int:
+    options = [*plan.proxy_arguments(), *_proxy_options(args, plan, settings)]
+    try:
+        proxy = ProxyProcess(options, around.environ)
+    except OSError as error:
+        _print_error(f"ebb run: no port on 127.0.0.1 can be opened, so {plan.program} was not started: {error}")
         return CANNOT_START
-    else:
-        if not quiet:
-            _print_error(format_summary(proxy.summary(), command[0], restarts=proxy.restarts))
+    try:
+        environ = plan.environment(around.environ, proxy.address)
+        with settings_file(plan.file.replace(PROXY, proxy.address)) as file:
+            code = _run_program(plan.command_for(proxy.address, file), environ, plan)
+        if not args.quiet:
+            _print_end(proxy, plan)
         return code
     finally:
         proxy.stop()
 
 
-def format_summary(summary: Mapping[str, object], program: str, *, restarts: int = 0) -> str:
-    """Say what was sent, removed and billed, or why there is nothing to say."""
-    times = pluralize(restarts, "time")
-    note = f"\n  the proxy crashed {times} and was started again; the numbers are from then on" if restarts else ""
-    if not summary:
-        return "ebb run: the proxy does not answer, so there are no numbers" + note
-    totals = {name: value for name, value in summary.items() if isinstance(value, int | float)}
-    requests = totals.get("requests", 0)
-    if not requests:
-        return (
-            f"ebb run: the proxy saw no request to a model. {program} may have made none, or its settings may have an\n"
-            "  address that overrides the environment: 'ebb run --list' shows what is set" + note
-        )
-    before, after = totals.get("tokens_untouched", 0), totals.get("tokens_sent", 0)
-    saved = max(0, before - after)
-    share = f" ({saved / before:.0%})" if saved else ""
-    edits = ", ".join(pluralize(totals.get(name, 0), name[:-1]) for name in ("edits", "folds") if totals.get(name))
-    head = f"ebb run: {pluralize(requests, 'request')} in {pluralize(totals.get('sessions', 0), 'conversation')}"
-    lines = [
-        f"{head}; nothing was changed, this is what would have been" if summary.get("shadow") else head,
-        f"  sent       {after:>12,} tokens, estimated",
-        f"  removed    {saved:>12,} tokens{share}{', by ' + edits if edits else ''}",
-    ]
-    if totals.get("input_tokens"):
-        read = totals.get("cache_read_tokens", 0)
-        cached = f", {read / totals['input_tokens']:.0%} of them read from the provider's cache" if read else ""
-        lines.append(f"  billed     {totals['input_tokens']:>12,} input tokens{cached}")
-    if totals.get("overflows"):
-        lines.append(
-            f"  rescued    {totals['overflows']:>12,} requests refused for their size, compacted and sent again"
-        )
-    if totals.get("fallbacks"):
-        count = totals["fallbacks"]
-        lines.append(
-            f"  fell back  {count:>12,} requests sent with earlier edits alone, as planning failed or was late"
-        )
-    return "\n".join(lines) + note
+def _run_program(command: Sequence[str], environ: Mapping[str, str], plan: LaunchPlan) -> int:
+    try:
+        return run_in_foreground(command, environ)
+    except OSError as error:
+        _print_error(f"ebb run: cannot start {plan.command[0]}: {error.strerror or error}")
+        return CANNOT_START
 
 
-def _list(plan: RoutePlan, *, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps([_row(plan, client) for client in CLIENTS], indent=2))
-        return 0
-    rows = [("PROGRAM", "SETS", "SENDS TO", "")]
-    for client in CLIENTS:
-        name = f"{client.name} ({client.command})" if client.command else client.name
-        for n, variable in enumerate(client.sets):
-            address = _route(plan, variable).address or "the provider"
-            rows.append(("" if n else name, variable, address, "" if n else client.note))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        print(make_visible("  ".join(cells).rstrip()))
-    example = "ANTHROPIC_BASE_URL=" + _value(plan, "ANTHROPIC_BASE_URL")
-    print(make_visible(f"\nEach is set to an address of the proxy, such as {example}"))
-    return 0
+def _print_end(proxy: ProxyProcess, plan: LaunchPlan) -> None:
+    if proxy.failure:
+        _print_error(f"ebb run: the proxy could not start: {proxy.failure.removeprefix('ebb: ')}")
+    else:
+        summary = proxy.summary() if proxy.was_needed() else {"requests": 0}
+        _print_error(format_summary(summary, plan.program, restarts=proxy.restarts))
 
 
-_EXAMPLE_ADDRESS = "http://127.0.0.1:PORT"
-"""No proxy was started, so there is no port."""
-_VARIABLE = {"-c openai_base_url": "OPENAI_BASE_URL", "OPENCODE_CONFIG_CONTENT": "opencode.anthropic"}
-
-
-def _row(plan: RoutePlan, client: Client) -> dict[str, object]:
-    return {
-        "client": client.name,
-        "command": client.command,
-        "sets": {name: _value(plan, name) for name in client.sets},
-        "upstreams": {name: _route(plan, name).address or None for name in client.sets},
-        "note": client.note,
-    }
-
-
-def _value(plan: RoutePlan, name: str) -> str:
-    return (
-        plan.environment({}, _EXAMPLE_ADDRESS)[name]
-        if name.startswith("OPENCODE")
-        else _route(plan, name).base_url(_EXAMPLE_ADDRESS)
-    )
-
-
-def _route(plan: RoutePlan, name: str) -> Route:
-    return plan.routes[_VARIABLE.get(name, name)]
-
-
-def _proxy_options(args: argparse.Namespace) -> list[str]:
-    """Return the options that are passed on to the proxy."""
+def _proxy_options(args: argparse.Namespace, plan: LaunchPlan, settings: Settings) -> list[str]:
+    """Return the options that are passed on to the proxy. It has no token: its client was started by us."""
     values = vars(args)
+    if not values["recall"] and "recall" not in settings.proxy:
+        values = {**values, "recall": plan.recall}
     names = [name for name in ("window", "policy", "store", "recall", "summarizer") if values[name]]
     options = [part for name in names for part in (f"--{name}", values[name])]
-    return [*options, *(["--shadow"] if args.shadow else [])]
+    return [*options, "--token", "", *(["--shadow"] if args.shadow else [])]
 
 
 def _print_error(message: str) -> None:
-    print(make_visible(message), file=sys.stderr)
+    print(make_visible(message), file=sys.stderr, flush=True)
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -188,5 +152,5 @@ def command_line() -> argparse.ArgumentParser:
     add("--recall", choices=("path", "tool", "off"), help="how the model reads saved output; see ebb proxy --help")
     add("--summarizer", metavar="MODEL", help="the model that writes summaries; 'own' uses the program's own")
     add("--shadow", action="store_true", help="change nothing, and report what would have been saved")
-    add("--quiet", action="store_true", help="print no summary at the end")
+    add("--quiet", action="store_true", help="print nothing of our own")
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,10 @@ from ebbtide.wire.anthropic.rules.structure import blocks, calls, ends_in_server
 from ebbtide.wire.blocks import as_mapping
 from ebbtide.wire.requests import SharedRequests
 
+VERTEX_PATH = re.compile(r"/publishers/anthropic/models/(?P<model>[^/:]+):(?:stream)?[rR]awPredict\Z")
+"""The same API at Google's address. Other publishers use these words for other APIs."""
+VERTEX_COUNT = "count-tokens"
+"""In place of a model there, where Anthropic has a path for counting."""
 MAX_BREAKPOINTS = 4
 """A45."""
 
@@ -16,6 +21,11 @@ MAX_BREAKPOINTS = 4
 class Requests(SharedRequests):
     routes: Sequence[str] = ("/v1/messages",)
     side_routes: Mapping[str, str] = {"/v1/messages/count_tokens": "count"}
+
+    def model(self, path: str, body: Mapping[str, Any]) -> str:
+        """Vertex AI has the model in the path."""
+        match = VERTEX_PATH.search(path)
+        return str(body.get("model") or (match["model"] if match else ""))
 
     def tool_definition(self, name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
         return {"name": name, "description": description, "input_schema": schema}
