@@ -49,7 +49,9 @@ def inspector() -> Iterator[str]:
         file = Path(folder) / "tidegauge.jsonl"
         file.write_bytes(gzip.decompress(example.path().read_bytes()).replace(UNPRICED, PRICED))
         command = [sys.executable, "-m", "ebbtide.fronts.cli.main", "ui", str(file), "--window", WINDOW]
-        with subprocess.Popen([*command, "--store", f"{folder}/store"], stdout=subprocess.PIPE, text=True) as run:
+        with subprocess.Popen(
+            [*command, "--store", f"{folder}/store", "--no-clients"], stdout=subprocess.PIPE, text=True
+        ) as run:
             assert run.stdout is not None
             try:
                 yield run.stdout.readline().strip()
@@ -60,12 +62,14 @@ def inspector() -> Iterator[str]:
 def shown(page: Any, view: str) -> None:
     """Go from the list to a view, as a person would."""
     page.wait_for_selector(".session")
+    page.wait_for_selector(".counting", state="detached")
     if view == "list":
         return
     if view == "chinese":
         page.get_by_text("中文").click()
     page.locator(".session").first.click()
     page.wait_for_selector(".item:not(.ghost)")
+    page.wait_for_selector(".chart canvas")
     if view in STEPS:
         STEPS[view](page)
     page.mouse.move(0, 0)

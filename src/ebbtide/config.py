@@ -188,6 +188,10 @@ def claude_directory() -> Path:
     return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
 
 
+def codex_directory() -> Path:
+    return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSource:
     """A source of settings. Values are left out: one may be a key."""

@@ -9,6 +9,34 @@ export interface Listed {
   bytes: number;
   modified: string;
   stored: boolean;
+  source: "store" | "file" | "claude-code" | "codex";
+  model: string;
+  /** In the window, as far as a glance at the file shows. */
+  tokens: number;
+  window: number;
+  /** Null until the session has been added up. */
+  figures?: RowFigures | null;
+}
+
+export interface RowFigures {
+  calls: number;
+  model: string;
+  tokens: number;
+  window: number;
+  cost: number | null;
+  saved_usd: number | null;
+  /** Whether it is what Ebbtide would have saved. */
+  simulated: boolean;
+}
+
+export interface Totals {
+  sessions: number;
+  calls: number;
+  cost: number | null;
+  priced: number;
+  saved_usd: number | null;
+  /** Sessions that Ebbtide took part in. */
+  ours: number;
 }
 
 export interface Sessions {
@@ -18,32 +46,46 @@ export interface Sessions {
   arms: string[];
   setting: { policy: string; window: number };
   total: number;
+  /** Sessions that are still to be added up. */
+  waiting: number;
+  totals: Totals;
   sessions: Listed[];
 }
 
-export interface Summary extends Listed {
+/** What is known as soon as a session is open. */
+export interface Opened extends Listed {
   played: boolean;
   policy: string;
-  window: number;
   auto_at: number;
   wire: string;
   models: string[];
   calls: number;
+  undone: string[];
+  refusals: string[];
+  /** Commands for a terminal, with BATCH or ITEM to be filled in. */
+  commands: { undo: string; show: string };
+}
+
+/** What takes a walk through all requests. */
+export interface Summary extends Opened {
   batches: number;
   edits: number;
-  saved: number;
-  tokens: number;
+  summaries: number;
+  removed: number;
   untouched: number;
   peak: number;
+  untouched_peak: number;
+  /** Calls that would not have fitted the window. */
+  untouched_over: number;
   hit_rate: number | null;
   breaks: number;
   diagnosis: string | null;
   cost: number | null;
   saved_usd: number | null;
+  saved_share: number;
   estimated: boolean;
   prices: string[];
-  undone: string[];
-  refusals: string[];
+  basis: string;
 }
 
 export interface Break {
@@ -101,7 +143,7 @@ export interface Item {
   chars: number;
 }
 
-export interface EditTold {
+export interface EditFacts {
   id: string;
   by: string;
   reason: string;
@@ -115,7 +157,7 @@ export interface Row extends Item {
   place: number;
   out: number;
   part: string;
-  stub?: EditTold & { batch: string; covers: number };
+  stub?: EditFacts & { batch: string; batch_edits: number; call: number; covers: number };
 }
 
 export interface Warm {
@@ -128,10 +170,14 @@ export interface RequestPage {
   at: number;
   total: number;
   tokens: number;
-  warm?: Warm;
-  marks?: number[];
-  overhead?: [number, number];
+  /** Where the placeholder is that was asked for; -1 if it is not in this request. */
+  place: number;
   rows: Row[];
+}
+
+export interface Edge {
+  warm: Warm | null;
+  marks: number[];
 }
 
 export interface What {
@@ -144,7 +190,7 @@ export interface What {
   last: number;
 }
 
-export interface Edit extends EditTold {
+export interface Edit extends EditFacts {
   what: What;
   worth: number;
   usd: number | null;
@@ -167,10 +213,11 @@ export interface Batch {
   worth: number;
   usd: number | null;
   saved: number;
+  paid: boolean;
   edits: Edit[];
 }
 
-export interface Sides extends EditTold {
+export interface Sides extends EditFacts {
   what: What;
   batch: string;
   call: number;

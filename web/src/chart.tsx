@@ -39,13 +39,16 @@ export function stacked(calls: Calls, parts: string[]): number[][] {
   return layers.reverse();
 }
 
-/** The top of the chart: at least the window. The line without edits may go beyond it. */
+/** How much higher than the rest of the chart the line without Ebbtide may make it. */
+const MOST_RAISED = 2.5;
+
+/** The top of the chart: the window and both lines, unless one would press the others flat against the ground. */
 export function ceiling(calls: Calls, window: number): number {
   const most = calls.tokens.reduce((a, b) => Math.max(a, b), 0);
   const raw = calls.untouched.reduce((a, b) => Math.max(a, b), 0);
-  // A wide window would press a small session flat against the ground.
   const line = window <= 4 * Math.max(most, raw) ? window : 0;
-  return Math.max(most, line, Math.min(raw, 1.6 * most)) * 1.08 || 1;
+  const sent = Math.max(most, line);
+  return Math.max(sent, Math.min(raw, MOST_RAISED * sent)) * 1.08 || 1;
 }
 
 export function Chart({ calls, parts, window, actsAt, at, theme, onPick, onHover }: Props) {
@@ -62,6 +65,10 @@ export function Chart({ calls, parts, window, actsAt, at, theme, onPick, onHover
     const ink = variable("--faint");
     const grid = variable("--grid");
     const top = ceiling(calls, window);
+    const alone = numbers.length === 1;
+    // An area needs two points: a single call is a column.
+    const bars = alone ? uPlot.paths.bars?.({ size: [0.2, 80] }) : undefined;
+    const column = bars ? { paths: bars } : {};
     const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     const made = new uPlot(
       {
@@ -70,13 +77,16 @@ export function Chart({ calls, parts, window, actsAt, at, theme, onPick, onHover
         padding: [14, 6, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-        scales: { x: { time: false, range: () => [1, Math.max(2, numbers.length)] }, y: { range: () => [0, top] } },
+        scales: {
+          x: { time: false, range: () => (alone ? [0, 2] : [1, numbers.length]) },
+          y: { range: () => [0, top] },
+        },
         axes: [
           {
             ...axis,
             size: 26,
             grid: { show: false },
-            values: (_, splits) => splits.map((n) => (n % 1 ? "" : String(n))),
+            values: (_, splits) => splits.map((n) => (n % 1 || n < 1 || n > numbers.length ? "" : String(n))),
           },
           { ...axis, size: 46, values: (_, splits) => splits.map((n) => short(n)) },
         ],
@@ -87,8 +97,9 @@ export function Chart({ calls, parts, window, actsAt, at, theme, onPick, onHover
             width: 0.75,
             fill: colour(part),
             points: { show: false },
+            ...column,
           })),
-          { stroke: variable("--soft"), width: 1.25, dash: [2, 4], points: { show: false } },
+          { stroke: variable("--soft"), width: 1.25, dash: [2, 4], points: { show: alone, size: 6 } },
         ],
         hooks: {
           draw: [(u) => overlay(u, calls, window, actsAt, chosen.current)],
@@ -156,6 +167,7 @@ function overlay(u: uPlot, calls: Calls, window: number, actsAt: number, at: num
       triangle(ctx, place, top - 2 * ratio, size - 0.5 * ratio, 1);
     }
   }
+  labelBeyond(u, calls, ratio);
   ctx.fillStyle = variable("--bad");
   for (const one of calls.breaks) triangle(ctx, x(one.call), top + height, size, -1);
   if (at) {
@@ -166,6 +178,21 @@ function overlay(u: uPlot, calls: Calls, window: number, actsAt: number, at: num
     ctx.fill();
   }
   ctx.restore();
+}
+
+/** Say how high the line without Ebbtide goes where it leaves the chart. */
+function labelBeyond(u: uPlot, calls: Calls, ratio: number): void {
+  const most = calls.untouched.reduce((a, b) => Math.max(a, b), 0);
+  const top = u.scales.y?.max ?? 0;
+  if (most <= top) return;
+  const { ctx } = u;
+  const first = calls.untouched.findIndex((tokens) => tokens > top) + 1;
+  ctx.fillStyle = variable("--soft");
+  ctx.font = `${11 * ratio}px system-ui`;
+  const words = `↑ ${short(most)} ${t("untouched")}`;
+  const x = u.valToPos(first, "x", true) + 6 * ratio;
+  const wide = ctx.measureText(words).width;
+  ctx.fillText(words, Math.min(x, u.bbox.left + u.bbox.width - wide), u.bbox.top + 22 * ratio);
 }
 
 function triangle(ctx: CanvasRenderingContext2D, x: number, y: number, size: number, way: 1 | -1): void {

@@ -1,7 +1,7 @@
 /** The Compare tab: two policies on this session, with the same calls and window. */
 
 import { useState } from "preact/hooks";
-import { ask, type Comparison, type Summary } from "./api";
+import { ask, type Comparison, type Opened } from "./api";
 import { dollars, percent, seen, short, whole } from "./format";
 import { worded } from "./hooks";
 import { type Source, Trouble } from "./item";
@@ -9,7 +9,7 @@ import { t } from "./words";
 
 interface Props {
   source: Source;
-  about: Summary;
+  about: Opened;
   policies: string[];
 }
 

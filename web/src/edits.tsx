@@ -1,29 +1,32 @@
 /** The Edits tab: every edit with its pass, reason, savings, and the text before and after. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { type Batch, type Edit, type Item, type Sides, tell, type What } from "./api";
+import { type Batch, type Edit, type Item, type Sides, type Summary, tell, type What } from "./api";
 import type { Go } from "./app";
 import { diff, folded } from "./diff";
 import { dollars, ending, moment, seen, short } from "./format";
 import { useAsk, useCursor, worded } from "./hooks";
 import { partOf, type Source, Trouble } from "./item";
 import { VirtualList } from "./list";
+import { type Desk, PlaceholderActions } from "./placeholder";
 import { Original } from "./request";
+import { verdict } from "./story";
 import { single, t } from "./words";
 
 interface Props {
   source: Source;
   at: number;
   version: number;
-  /** Whether the server allows undo. */
-  may: boolean;
-  changed: () => void;
-  go: Go;
+  desk: Desk;
+  summary: Summary | undefined;
+  /** The edit to show. */
+  edit: string;
 }
 
 type Line = { batch: Batch; edit?: Edit };
 
-export function EditsView({ source, at, version, may, changed, go }: Props) {
+export function EditsView({ source, at, version, desk, summary, edit: wanted }: Props) {
+  const { may, changed, go } = desk;
   const { value, error } = useAsk<{ batches: Batch[] }>(`session/${source.key}/edits`, source.query, version);
   const [open, setOpen] = useState("");
   const [failed, setFailed] = useState("");
@@ -37,8 +40,12 @@ export function EditsView({ source, at, version, may, changed, go }: Props) {
     if (edit) toggle(edit.id);
   });
   useEffect(() => {
-    if (at) cursor.put(lines.findIndex((line) => line.batch.call <= at));
-  }, [at, lines]);
+    const place = lines.findIndex((line) => line.edit?.id === wanted && wanted);
+    if (place >= 0) {
+      setOpen(wanted);
+      cursor.put(place);
+    } else if (at) cursor.put(lines.findIndex((line) => line.batch.call <= at));
+  }, [at, lines, wanted]);
   const change = (what: "undo" | "redo", batch: string) => {
     tell(`session/${source.key}/${what}`, { batch })
       .then(changed)
@@ -52,6 +59,7 @@ export function EditsView({ source, at, version, may, changed, go }: Props) {
   return (
     <section aria-label={t("edits")}>
       {failed && <Trouble error={failed} />}
+      {summary && <p class="story">{verdict(summary).join(" ")}</p>}
       <VirtualList name={`${source.key}${version}`} count={lines.length} estimate={58} cursor={cursor.row}>
         {(n) => {
           const line = lines[n];
@@ -84,6 +92,23 @@ export function EditsView({ source, at, version, may, changed, go }: Props) {
                 <Money usd={edit.usd} worth={edit.worth} />
               </button>
               {open === edit.id && <Booked edit={edit} />}
+              {open === edit.id && (
+                <div class="with-link">
+                  <PlaceholderActions
+                    desk={desk}
+                    at={batch.call}
+                    edit={{ ...edit, batch: batch.id, batch_edits: batch.edits.length, call: batch.call }}
+                    hasReason
+                  />
+                  <button
+                    type="button"
+                    class="link"
+                    onClick={() => go({ tab: "request", at: batch.call, edit: edit.id })}
+                  >
+                    {t("showThere")} ›
+                  </button>
+                </div>
+              )}
               {open === edit.id && <Diff source={source} id={edit.id} />}
             </article>
           );
@@ -101,11 +126,12 @@ export function told(what: What): string {
   return `${t("items", what.items)}, ${t("messagesAt", where)}`;
 }
 
-/** In dollars if there is a price, else in input tokens. */
+/** In dollars if there is a price, else in input tokens. What has not paid for itself yet is no alarm: most will. */
 function Money({ usd, worth }: { usd: number | null; worth: number }) {
-  const lost = (usd ?? worth) < 0;
+  const owes = (usd ?? worth) < 0;
+  const title = `${t(owes ? "notYet" : "worth")}: ${t("tokens", short(worth))}`;
   return (
-    <span class={lost ? "number money lost" : "number money"} title={`${t("worth")}: ${t("tokens", short(worth))}`}>
+    <span class={owes ? "number money owed" : "number money"} title={title}>
       {usd === null ? t("worthOf", short(worth)) : dollars(usd)}
     </span>
   );
@@ -140,6 +166,7 @@ function Booked({ edit }: { edit: Edit }) {
         {t("worth")}: {t("tokens", short(edit.worth))}
       </span>
       <span>{edit.rewritten ? t("rewrote", short(edit.rewritten)) : t("free")}</span>
+      {(edit.usd ?? edit.worth) < 0 && <span>{t("notYet")}</span>}
       {edit.breaks_even !== null && edit.breaks_even > 0 && <span>{t("even", Math.ceil(edit.breaks_even))}</span>}
       {edit.paid_at !== null && edit.breaks_even !== 0 && <span>{t("paid", edit.paid_at)}</span>}
       {edit.handles.map((handle) => (

@@ -1,10 +1,12 @@
 import { describe, expect, test, vi } from "vitest";
-import { address, ask } from "./api";
+import { address, ask, type Calls, type Summary } from "./api";
+import { ceiling } from "./chart";
 import { diff, folded } from "./diff";
-import { ago, bytes, dollars, percent, seen, short } from "./format";
+import { ago, dollars, percent, seen, short } from "./format";
 import { Heights } from "./heights";
 import { pieces } from "./recall";
 import { format, HOME, parse, TABS } from "./route";
+import { story } from "./story";
 import { speak, t } from "./words";
 
 describe("figures", () => {
@@ -35,9 +37,8 @@ describe("figures", () => {
   test("what hides or turns words is written out", () => {
     expect(seen("a\u202eb\u200bc\u{e0041}\x07 水位\n\tok")).toBe("a\\u202eb\\u200bc\\u{e0041}\\x07 水位\n\tok");
   });
-  test("shares, bytes and time", () => {
+  test("shares and time", () => {
     expect([0, 0.004, 0.5, 1].map(percent)).toEqual(["0%", "0.4%", "50%", "100%"]);
-    expect([12, 2048, 3_145_728].map(bytes)).toEqual(["12 B", "2 KB", "3.0 MB"]);
     expect(ago("2026-01-01T00:00:00Z", Date.parse("2026-01-01T02:00:00Z"))).toEqual({ n: 2, unit: "h" });
   });
 });
@@ -45,7 +46,7 @@ describe("figures", () => {
 describe("where one is", () => {
   test("a place survives the way through the address", () => {
     for (const tab of TABS) {
-      const place = { key: "0a1b", tab, at: 12, query: "水位 a&b=#?", policy: "opencode", window: 40_000 };
+      const place = { key: "0a1b", tab, at: 12, query: "水位 a&b=#?", policy: "opencode", window: 40_000, edit: "e1" };
       expect(parse(format(place))).toEqual(place);
     }
     expect(parse(format({ ...HOME, query: "x" }))).toEqual({ ...HOME, query: "x" });
@@ -139,6 +140,49 @@ describe("rows of different heights", () => {
   });
 });
 
+const summary = {
+  calls: 76,
+  window: 40_000,
+  edits: 55,
+  batches: 11,
+  removed: 137_000,
+  summaries: 3,
+  peak: 27_300,
+  untouched_peak: 160_000,
+  untouched_over: 60,
+  cost: 1.02,
+  saved_usd: 2.64,
+  saved_share: 0.721,
+  played: false,
+} as Summary;
+
+describe("what happened in a session, in a sentence", () => {
+  test("the saving comes first, then why", () => {
+    expect(story(summary)[0]).toBe("Saved $2.64, 72% of the cost without Ebbtide.");
+    expect(story(summary).join(" ")).toContain(
+      "grown to 160k tokens in a window of 40k; the largest request had 27.3k",
+    );
+  });
+  test("of a simulated file it is what would have been", () => {
+    expect(story({ ...summary, played: true })[0]).toContain("Would have saved $2.64");
+  });
+  test("a loss is said to be one", () => {
+    expect(story({ ...summary, saved_usd: -0.02, saved_share: -0.01 })[0]).toContain("cost $0.0200 more");
+  });
+  test("without a price the share is still known, and without edits nothing is claimed", () => {
+    expect(story({ ...summary, saved_usd: null })[0]).toBe("Saved 72% of the cost without Ebbtide.");
+    expect(story({ ...summary, edits: 0 })).toEqual(["Nothing was removed: at most 27.3k of 40k tokens were used."]);
+  });
+});
+
+describe("the chart's height", () => {
+  const calls = (tokens: number, untouched: number) => ({ tokens: [tokens], untouched: [untouched] }) as Calls;
+  test("the line without Ebbtide is in sight, unless it would press all else flat", () => {
+    expect(ceiling(calls(53_000, 160_000), 100_000)).toBeGreaterThan(160_000);
+    expect(ceiling(calls(53_000, 5_300_000), 100_000)).toBeLessThan(600_000);
+  });
+});
+
 describe("words", () => {
   test("what matched is cut out by characters, as the server counts them", () => {
     expect(pieces("a😀水位b", [[2, 4]])).toEqual([
@@ -155,6 +199,10 @@ describe("words", () => {
       "1 cache break",
       "1 line unchanged",
       "1 s after the previous call; cached for 1 s",
+    ]);
+    expect([1, 2].map((n) => t("storySummaries", n))).toEqual([
+      "1 summary took the place of old turns.",
+      "2 summaries took the place of old turns.",
     ]);
     speak("zh");
     expect(t("held", 3)).toBe("在 3 次调用中有效");

@@ -1,23 +1,28 @@
 /** The Request tab: a request as the model saw it. A stub opens in place and shows what it replaced. */
 
-import { useCallback, useMemo, useState } from "preact/hooks";
-import { ask, type Item, type RequestPage, type Row } from "./api";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { ask, type Edge, type Item, type RequestPage, type Row } from "./api";
 import { seen, short } from "./format";
 import { useAsk, useCursor, usePages } from "./hooks";
 import { Head, partOf, type Source, Text, Trouble } from "./item";
 import { VirtualList } from "./list";
+import { type Desk, PlaceholderActions } from "./placeholder";
 import { t } from "./words";
 
 interface Props {
   source: Source;
   at: number;
   version: number;
+  desk: Desk;
+  /** The edit whose placeholder is to be shown. */
+  edit: string;
 }
 
-export function RequestView({ source, at, version }: Props) {
+export function RequestView({ source, at, version, desk, edit }: Props) {
   const path = `session/${source.key}/request`;
   const query = useMemo(() => ({ ...source.query, at: at || undefined }), [source, at]);
-  const head = useAsk<RequestPage>(path, { ...query, limit: 1 }, version);
+  const head = useAsk<RequestPage>(path, { ...query, limit: 1, find: edit || undefined }, version);
+  const edge = useAsk<Edge>(at ? `session/${source.key}/edge` : "", query, version);
   const total = head.value?.total ?? 0;
   const name = `${source.key} ${JSON.stringify(query)}`;
   const load = useCallback(
@@ -36,12 +41,17 @@ export function RequestView({ source, at, version }: Props) {
     const one = row(n);
     if (one) toggle(one.id);
   });
+  const found = edit ? head.value?.place : undefined;
+  useEffect(() => {
+    if (found !== undefined && found >= 0) cursor.put(found);
+  }, [found, edit, at]);
 
   if (head.error) return <Trouble error={head.error} />;
-  const warm = head.value?.warm;
-  const marks = new Set(head.value?.marks ?? []);
+  const warm = edge.value?.warm;
+  const marks = new Set(edge.value?.marks ?? []);
   return (
     <section aria-label={t("request")}>
+      {found === -1 && <p class="faint">{t("noPlaceholder")}</p>}
       <VirtualList name={name} count={total} estimate={92} cursor={cursor.row} onRange={look}>
         {(n) => {
           const one = row(n);
@@ -54,6 +64,7 @@ export function RequestView({ source, at, version }: Props) {
                 row={one}
                 source={source}
                 at={at}
+                desk={desk}
                 open={open.has(one.id)}
                 onToggle={() => {
                   cursor.put(n);
@@ -84,11 +95,12 @@ interface RowProps {
   row: Row;
   source: Source;
   at: number;
+  desk: Desk;
   open: boolean;
   onToggle: () => void;
 }
 
-function RowView({ row, source, at, open, onToggle }: RowProps) {
+function RowView({ row, source, at, desk, open, onToggle }: RowProps) {
   const stub = row.stub;
   return (
     <article class={stub ? "item stub" : "item"} data-kind={row.kind}>
@@ -96,11 +108,13 @@ function RowView({ row, source, at, open, onToggle }: RowProps) {
         <Head item={row} part={row.part} />
         {stub && (
           <span class="reason">
-            {t("tookOut")} <b class="mono">{seen(stub.by)}</b> · {t("tokens", short(-stub.saved))} · {seen(stub.reason)}
+            {t("editMark")} {t("atCall", stub.call)} · {t("tokens", short(-stub.saved))} · {seen(stub.reason)} ·{" "}
+            <span class="mono">{seen(stub.by)}</span>
           </span>
         )}
         {!open && <span class="preview">{seen(row.text.slice(0, 400))}</span>}
       </button>
+      {stub && <PlaceholderActions desk={desk} at={at} edit={stub} />}
       {open && <Text source={source} item={row} handle={stub ? "" : row.id} />}
       {open && stub && <Under source={source} at={at} row={row} />}
     </article>
@@ -119,7 +133,7 @@ function Under({ source, at, row }: { source: Source; at: number; row: Row }) {
   return (
     <div class="originals">
       <h4>
-        {t("original")} · {value?.total ?? "…"} {t(value?.total === 1 ? "item" : "items")}
+        {t("original")} · {t("items", value?.total ?? "…")}
       </h4>
       {value?.rows.map((item) => (
         <Original key={item.id} source={source} item={item} alone={value.total === 1} />

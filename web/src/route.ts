@@ -12,9 +12,11 @@ export interface Place {
   query: string;
   policy: string;
   window: number;
+  /** The edit to show. */
+  edit: string;
 }
 
-export const HOME: Place = { key: "", tab: "request", at: 0, query: "", policy: "", window: 0 };
+export const HOME: Place = { key: "", tab: "request", at: 0, query: "", policy: "", window: 0, edit: "" };
 
 export function parse(hash: string): Place {
   const [path = "", search = ""] = hash.replace(/^#/, "").split("?", 2);
@@ -29,6 +31,7 @@ export function parse(hash: string): Place {
     query,
     policy: given.get("policy") ?? "",
     window: whole(given.get("window")),
+    edit: given.get("edit") ?? "",
   };
 }
 
@@ -38,6 +41,7 @@ export function format(place: Place): string {
   if (place.query) given.set("q", place.query);
   if (place.policy) given.set("policy", place.policy);
   if (place.window) given.set("window", String(place.window));
+  if (place.key && place.edit) given.set("edit", place.edit);
   const search = given.toString();
   const path = place.key ? `#/s/${place.key}/${place.tab}` : "#/";
   return search ? `${path}?${search}` : path;

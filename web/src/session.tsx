@@ -1,7 +1,7 @@
-/** One session: its figures, its chart, and the views of one call. */
+/** One session: what happened in it, its figures, its chart, and the views of one call. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Calls, Sessions, Summary } from "./api";
+import type { Calls, Listed, Opened, Sessions, Summary } from "./api";
 import { address } from "./api";
 import type { Go } from "./app";
 import { brokenBy, CacheView } from "./cache";
@@ -9,12 +9,15 @@ import { Chart } from "./chart";
 import { CompareView } from "./compare";
 import { EditsView } from "./edits";
 import { dollars, moment, percent, seen, short, whole } from "./format";
+import { listed } from "./home";
 import { useAsk, useKeys } from "./hooks";
 import { type Source, Trouble } from "./item";
 import { LedgerView } from "./ledger";
+import type { Desk } from "./placeholder";
 import { RecallView } from "./recall";
 import { RequestView } from "./request";
 import { type Place, TABS } from "./route";
+import { story } from "./story";
 import { named, t } from "./words";
 
 interface Props {
@@ -23,30 +26,39 @@ interface Props {
   theme: string;
 }
 
+/** Milliseconds since its last change for which a session counts as live. */
+const RECENT = 10 * 60_000;
+
 export function SessionPage({ place, go, theme }: Props) {
   const [version, setVersion] = useState(0);
   const source = useMemo<Source>(
     () => ({ key: place.key, query: { policy: place.policy || undefined, window: place.window || undefined } }),
     [place.key, place.policy, place.window],
   );
-  const about = useAsk<Summary>(`session/${place.key}`, source.query, version);
-  const columns = useAsk<Calls>(`session/${place.key}/calls`, source.query, version);
-  const desk = useAsk<Sessions>("sessions", { q: "-" });
-  const live = useLive(source, () => setVersion((n) => n + 1));
+  // The list has the title already. Then what takes longer: open the session, and walk through all of its requests.
+  const row = useAsk<Listed>(listed.has(place.key) ? "" : `session/${place.key}/row`);
+  const head = useAsk<Opened>(`session/${place.key}/head`, source.query, version);
+  const total = head.value?.calls ?? 0;
+  const walk = head.value ? `session/${place.key}` : "";
+  const columns = useAsk<Calls>(walk && `${walk}/calls`, source.query, version);
+  const summary = useAsk<Summary>(walk, source.query, version);
+  const server = useAsk<Sessions>("sessions", { q: "-" });
+  const changed = () => setVersion((n) => n + 1);
+  const live = useLive(source, !!head.value, changed);
 
-  const total = columns.value?.tokens.length ?? 0;
   const at = Math.min(place.at || total, total);
   const step = (by: number) => {
     const next = Math.max(1, Math.min(total, at + by));
-    if (total) go({ at: next === total ? 0 : next }, true);
+    if (total) go({ at: next === total ? 0 : next, edit: "" }, true);
   };
   // The newest call is the one that is shown, whichever that is by then.
   const follow = place.at === 0;
   const toggle = () => go({ at: follow ? total : 0 }, true);
-  const tabs = Object.fromEntries(TABS.map((tab, n) => [String(n + 1), () => go({ tab })]));
+  const tabs = Object.fromEntries(TABS.map((tab, n) => [String(n + 1), () => go({ tab, edit: "" })]));
   useKeys({ ...tabs, ArrowLeft: () => step(-1), ArrowRight: () => step(1), f: toggle });
 
-  const name = about.value ? seen(about.value.title || about.value.session) : "";
+  const known = head.value ?? row.value ?? listed.get(place.key);
+  const name = known ? seen(known.title || known.session) : "";
   useEffect(() => {
     // Several tabs, and the browser's history, are told apart by it.
     document.title = name ? `${name} · Ebbtide` : "Ebbtide";
@@ -55,14 +67,23 @@ export function SessionPage({ place, go, theme }: Props) {
     };
   }, [name]);
 
-  if (about.error) return <Trouble error={about.error} />;
-  if (!about.value || !columns.value) return <p class="faint pad">{t("loading")}</p>;
+  const error = head.error || row.error || columns.error || summary.error;
+  if (error) return <Trouble error={error} />;
+  const about = head.value;
   const calls = columns.value;
+  const desk = about && { source, about, may: !!server.value?.allow_undo && !about.played, changed, go };
   return (
     <div class="inspect">
-      <Title about={about.value} desk={desk.value} live={live} follow={follow} onFollow={toggle} go={go} />
-      <Figures about={about.value} calls={calls} />
-      {total > 0 && <Timeline about={about.value} calls={calls} at={at} theme={theme} go={go} />}
+      <Title known={known} about={about} server={server.value} live={live} follow={follow} onFollow={toggle} go={go} />
+      <Story about={about} summary={summary.value} />
+      <div class="overview">
+        {about && calls && at > 0 ? (
+          <Timeline about={about} calls={calls} at={at} theme={theme} go={go} />
+        ) : (
+          (!about || total > 0) && <div class="card timeline waiting" aria-busy="true" />
+        )}
+        <Figures about={about} summary={summary.value} calls={calls} at={at} />
+      </div>
       <nav class="bar" id="bar" aria-label={t("views")}>
         <div class="tabs">
           {TABS.map((tab, n) => (
@@ -71,7 +92,7 @@ export function SessionPage({ place, go, theme }: Props) {
               type="button"
               title={`${t(tab)} (${n + 1})`}
               aria-current={place.tab === tab ? "page" : undefined}
-              onClick={() => go({ tab })}
+              onClick={() => go({ tab, edit: "" })}
             >
               {t(tab)}
             </button>
@@ -82,9 +103,9 @@ export function SessionPage({ place, go, theme }: Props) {
             ‹
           </button>
           <span>
-            {t("call")} <b>{at}</b>{" "}
+            {t("call")} <b>{at || "…"}</b>{" "}
             <span class="faint">
-              {t("of")} {total}
+              {t("of")} {total || "…"}
             </span>
           </span>
           <button type="button" aria-label={t("next")} disabled={at >= total} onClick={() => step(1)}>
@@ -92,47 +113,88 @@ export function SessionPage({ place, go, theme }: Props) {
           </button>
         </div>
       </nav>
-      {place.tab === "request" && <RequestView source={source} at={at} version={version} />}
-      {place.tab === "edits" && (
-        <EditsView
-          source={source}
-          at={place.at}
-          version={version}
-          may={!!desk.value?.allow_undo && !about.value.played}
-          changed={() => setVersion((n) => n + 1)}
-          go={go}
-        />
+      {desk ? (
+        <View place={place} desk={desk} at={at} version={version} theme={theme}>
+          {{ calls, summary: summary.value, policies: server.value?.arms ?? [] }}
+        </View>
+      ) : (
+        <Ghosts />
       )}
-      {place.tab === "cache" && (
-        <CacheView source={source} calls={calls} at={at} version={version} theme={theme} go={go} />
-      )}
-      {place.tab === "ledger" && <LedgerView source={source} at={at} version={version} />}
-      {place.tab === "recall" && <RecallView source={source} place={place} go={go} stored={about.value.stored} />}
-      {place.tab === "compare" && <CompareView source={source} about={about.value} policies={desk.value?.arms ?? []} />}
     </div>
   );
 }
 
-/** Whether the event stream is connected; `grown` is called when the session grew. */
-function useLive(source: Source, grown: () => void): boolean {
+/** Where the rows of the request will be. */
+function Ghosts() {
+  return (
+    <div class="ghosts" aria-busy="true">
+      {[0, 1, 2].map((n) => (
+        <div key={n} class="item ghost" />
+      ))}
+    </div>
+  );
+}
+
+interface ViewProps {
+  place: Place;
+  desk: Desk;
+  at: number;
+  version: number;
+  theme: string;
+  children: { calls: Calls | undefined; summary: Summary | undefined; policies: string[] };
+}
+
+/** The chosen tab. Those that need the walk through all requests wait for it. */
+function View({ place, desk, at, version, theme, children }: ViewProps) {
+  const { source, go } = desk;
+  const { calls, summary, policies } = children;
+  const props = { source, at, version };
+  if (place.tab === "request") return <RequestView {...props} desk={desk} edit={place.edit} />;
+  if (place.tab === "edits")
+    return <EditsView {...props} at={place.at} desk={desk} summary={summary} edit={place.edit} />;
+  if (place.tab === "ledger") return <LedgerView {...props} />;
+  if (place.tab === "recall") return <RecallView source={source} place={place} go={go} stored={desk.about.stored} />;
+  if (place.tab === "compare") return <CompareView source={source} about={desk.about} policies={policies} />;
+  return calls ? <CacheView {...props} calls={calls} theme={theme} go={go} /> : <Ghosts />;
+}
+
+/** Whether the session changed a moment ago or grows; `grown` is called when it grew. */
+function useLive(source: Source, isOpen: boolean, grown: () => void): boolean {
   const [live, setLive] = useState(false);
+  const row = listed.get(source.key);
+  const recent = !!row && row.source !== "file" && Date.now() - Date.parse(row.modified) < RECENT;
   useEffect(() => {
+    if (!isOpen) return;
     const stream = new EventSource(address(`session/${source.key}/events`, source.query));
     let known = "";
     stream.addEventListener("grown", (event: MessageEvent<string>) => {
-      setLive(true);
-      if (known && known !== event.data) grown();
+      const grew = known && known !== event.data;
+      if (grew) grown();
+      if (grew || recent) setLive(true);
       known = event.data;
     });
     stream.onerror = () => setLive(false);
     return () => stream.close();
-  }, [source]);
+  }, [source, isOpen]);
   return live;
 }
 
+function Story({ about, summary }: { about: Opened | undefined; summary: Summary | undefined }) {
+  if (!summary) return <p class="story faint">{t("loading")}</p>;
+  const [answer, ...rest] = story(summary);
+  return (
+    <p class="story" role="status">
+      {answer} <span class="rest">{rest.join(" ")}</span>
+      {!!about?.refusals.length && <b class="warning"> {t("refusals", about.refusals.length)}</b>}
+      {summary.diagnosis && <span class="warning"> {seen(summary.diagnosis)}</span>}
+    </p>
+  );
+}
+
 interface TitleProps {
-  about: Summary;
-  desk: Sessions | undefined;
+  known: Listed | undefined;
+  about: Opened | undefined;
+  server: Sessions | undefined;
   live: boolean;
   follow: boolean;
   onFollow: () => void;
@@ -141,136 +203,160 @@ interface TitleProps {
 
 const WINDOWS = [20_000, 32_000, 40_000, 64_000, 100_000, 128_000, 200_000, 400_000, 1_000_000];
 
-function Title({ about, desk, live, follow, onFollow, go }: TitleProps) {
-  const windows = WINDOWS.includes(about.window) ? WINDOWS : [...WINDOWS, about.window].sort((a, b) => a - b);
+function Title({ known, about, server, live, follow, onFollow, go }: TitleProps) {
+  const name = known ? seen(known.title || known.session) : "…";
   return (
     <div class="title">
-      <a class="back" href="#/" title={`${t("back")} (Esc)`}>
-        ‹ {t("sessions")}
-      </a>
-      <h1>{seen(about.title || about.session)}</h1>
-      <div class="chips">
-        <button
-          type="button"
-          class={live && follow ? "chip live on" : "chip live"}
-          title={`${t("liveHint")} (f)`}
-          aria-pressed={follow}
-          onClick={onFollow}
-        >
-          {t("live")}
-        </button>
-        {about.models.map((model) => (
-          <span key={model} class="chip mono">
-            {seen(model) || "?"}
-          </span>
-        ))}
-        {about.played ? (
-          <>
-            <select
-              aria-label={t("policy")}
-              value={about.policy}
-              onChange={(event) => go({ policy: event.currentTarget.value, at: 0 })}
-            >
-              {(desk?.policies ?? [about.policy]).map((name) => (
-                <option key={name} value={name}>
-                  {name}
-                </option>
-              ))}
-            </select>
-            <select
-              aria-label={t("window")}
-              value={String(about.window)}
-              onChange={(event) => go({ window: Number(event.currentTarget.value), at: 0 })}
-            >
-              {windows.map((size) => (
-                <option key={size} value={String(size)}>
-                  {short(size)} {t("window")}
-                </option>
-              ))}
-            </select>
-          </>
-        ) : (
-          <>
-            <span class="chip">{about.policy}</span>
-            <span class="chip">
-              {short(about.window)} {t("window")}
-            </span>
-          </>
-        )}
-        {about.project && <span class="faint mono where">{seen(about.project)}</span>}
+      <div class="named">
+        <a class="back" href="#/" title={`${t("back")} (Esc)`}>
+          ‹ {t("sessions")}
+        </a>
+        <h1 title={name}>{name}</h1>
       </div>
-      {about.diagnosis && <p class="warning">{seen(about.diagnosis)}</p>}
-      {about.refusals.length > 0 && <p class="warning">{t("refusals", about.refusals.length)}</p>}
+      <div class="chips">
+        {live && (
+          <button
+            type="button"
+            class={follow ? "chip live on" : "chip live"}
+            title={`${t("liveHint")} (f)`}
+            aria-pressed={follow}
+            onClick={onFollow}
+          >
+            {t("live")}
+          </button>
+        )}
+        {about && <Setting about={about} server={server} go={go} />}
+        {known?.project && <span class="faint mono where">{seen(known.project)}</span>}
+      </div>
     </div>
   );
 }
 
-function Figures({ about, calls }: { about: Summary; calls: Calls }) {
-  const share = about.window ? about.tokens / about.window : 0;
-  const last = calls.tokens.length - 1;
+/** The model, and under which policy and window; of a recorded file these can be chosen. */
+function Setting({ about, server, go }: { about: Opened; server: Sessions | undefined; go: Go }) {
+  const windows = WINDOWS.includes(about.window) ? WINDOWS : [...WINDOWS, about.window].sort((a, b) => a - b);
   return (
-    <dl class="figures">
+    <>
+      {about.models.map((model) => (
+        <span key={model} class="chip mono">
+          {seen(model) || "?"}
+        </span>
+      ))}
+      {about.played ? (
+        <>
+          <select
+            aria-label={t("policy")}
+            value={about.policy}
+            onChange={(event) => go({ policy: event.currentTarget.value, at: 0 })}
+          >
+            {(server?.policies ?? [about.policy]).map((name) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+          <select
+            aria-label={t("window")}
+            value={String(about.window)}
+            onChange={(event) => go({ window: Number(event.currentTarget.value), at: 0 })}
+          >
+            {windows.map((size) => (
+              <option key={size} value={String(size)}>
+                {short(size)} {t("window")}
+              </option>
+            ))}
+          </select>
+        </>
+      ) : (
+        <>
+          <span class="chip">{about.policy}</span>
+          <span class="chip">
+            {short(about.window)} {t("window")}
+          </span>
+        </>
+      )}
+    </>
+  );
+}
+
+interface FiguresProps {
+  about: Opened | undefined;
+  summary: Summary | undefined;
+  calls: Calls | undefined;
+  at: number;
+}
+
+/** The figures of the selected call, and what the session saved. */
+function Figures({ about, summary, calls, at }: FiguresProps) {
+  const nth = at - 1;
+  const tokens = calls?.tokens[nth] ?? 0;
+  const untouched = calls?.untouched[nth] ?? 0;
+  const share = about?.window ? tokens / about.window : 0;
+  const removals = (calls?.batches ?? []).filter((batch) => batch.call <= at && !batch.undone);
+  const count = removals.reduce((sum, batch) => sum + batch.edits, 0);
+  return (
+    <dl class={calls ? "figures" : "figures waiting"}>
       <div>
         <dt>{t("tokensNow")}</dt>
-        <dd title={t("tokens", whole(about.tokens))}>
-          {short(about.tokens)} <small>{percent(share)}</small>{" "}
-          <small class="basis">{t(calls.billed[last] ? "billed" : "estimated")}</small>
+        <dd title={t("tokens", whole(tokens))}>
+          {short(tokens)} <small>{percent(share)}</small>
         </dd>
-        <meter min={0} max={1} value={share} aria-label={t("tokensNow")} />
+        <meter min={0} max={1} value={Math.min(1, share)} aria-label={t("tokensNow")} />
       </div>
       <div>
         <dt>{t("untouched")}</dt>
-        <dd title={t("tokens", whole(about.untouched))}>
-          {short(about.untouched)}{" "}
-          {about.untouched > about.tokens && <small>−{percent(1 - about.tokens / about.untouched)}</small>}
-        </dd>
-      </div>
-      <div>
-        <dt>{t("savedAll")}</dt>
-        <dd title={t("tokens", whole(about.saved))}>{short(about.saved)}</dd>
-      </div>
-      <div>
-        <dt>{about.estimated && about.cost !== null ? `${t("cost")} · ${t("estimated")}` : t("cost")}</dt>
-        <dd title={about.prices.join("\n")}>
-          {dollars(about.cost)} {about.cost === null && <small>{t("noPrice")}</small>}
-          {about.saved_usd !== null && (
-            <small>
-              {t("notSpent")} {dollars(about.saved_usd)}
-            </small>
-          )}
-        </dd>
-      </div>
-      <div>
-        <dt>{t("hitRate")}</dt>
-        <dd>
-          {about.hit_rate === null ? "–" : percent(about.hit_rate)}{" "}
-          {about.hit_rate === null && <small>{t("unbilled")}</small>}
-          {about.breaks > 0 && <small class="broke">{t("breaksSeen", about.breaks)}</small>}
+        <dd title={t("tokens", whole(untouched))}>
+          {short(untouched)} {untouched > tokens && <small>−{percent(1 - tokens / untouched)}</small>}
         </dd>
       </div>
       <div>
         <dt>{t("editsMade")}</dt>
         <dd>
-          {whole(about.edits)} {about.batches > 0 && <small>{t("batches", whole(about.batches))}</small>}
+          {short(removals.reduce((sum, batch) => sum + batch.saved, 0))} <small>{t("inEdits", whole(count))}</small>
+        </dd>
+      </div>
+      <div>
+        <dt>{t("hitRate")}</dt>
+        <dd>
+          <HitRate calls={calls} nth={nth} />
+        </dd>
+      </div>
+      <div>
+        <dt>{t("cost")}</dt>
+        <dd title={summary?.prices.join("\n")}>
+          {dollars(calls?.cost[nth] ?? null)}{" "}
+          <small>{summary && (summary.cost === null ? t("noPrice") : t("inAll", dollars(summary.cost)))}</small>
+        </dd>
+      </div>
+      <div>
+        <dt>{t(about?.played ? "wouldSaveAll" : "savedAll")}</dt>
+        <dd title={summary?.basis} class={(summary?.saved_usd ?? summary?.saved_share ?? 0) > 0 ? "gain" : ""}>
+          {summary?.saved_usd === null ? percent(summary.saved_share) : dollars(summary?.saved_usd ?? null)}{" "}
+          <small>
+            {summary && summary.saved_usd !== null && percent(summary.saved_share)}
+            {summary?.estimated && ` · ${t("estimated")}`}
+          </small>
         </dd>
       </div>
     </dl>
   );
 }
 
-function Timeline({
-  about,
-  calls,
-  at,
-  theme,
-  go,
-}: {
-  about: Summary;
-  calls: Calls;
-  at: number;
-  theme: string;
-  go: Go;
-}) {
+/** The share of the call's input that came from the provider's cache: as billed, else as it should have been. */
+function HitRate({ calls, nth }: { calls: Calls | undefined; nth: number }) {
+  if (!calls || nth < 0) return <>–</>;
+  const broke = calls.breaks.some((one) => one.call === nth + 1);
+  const total = calls.tokens[nth] ?? 0;
+  const read = calls.billed[nth] ? (calls.read[nth] ?? 0) : (calls.warm[nth] ?? 0);
+  return (
+    <>
+      {total ? percent(Math.min(1, read / total)) : "–"} {!calls.billed[nth] && <small>{t("expectedShort")}</small>}
+      {broke && <small class="broke">{t("breakMark")}</small>}
+    </>
+  );
+}
+
+function Timeline({ about, calls, at, theme, go }: { about: Opened; calls: Calls; at: number; theme: string; go: Go }) {
   const [hover, setHover] = useState(0);
   const parts = useMemo(() => Object.keys(calls.parts).filter((part) => calls.parts[part]?.some(Boolean)), [calls]);
   const shown = hover || at;
@@ -286,7 +372,7 @@ function Timeline({
         actsAt={about.auto_at}
         at={at}
         theme={theme}
-        onPick={(call) => go({ at: call }, true)}
+        onPick={(call) => go({ at: call, edit: "" }, true)}
         onHover={setHover}
       />
       <div class="legend">
@@ -313,7 +399,7 @@ function Timeline({
 }
 
 /** The legend of the lines and marks that are in the chart. */
-function Marks({ about, calls }: { about: Summary; calls: Calls }) {
+function Marks({ about, calls }: { about: Opened; calls: Calls }) {
   const [folds, edits] = [true, false].map((fold) => calls.batches.some((one) => one.fold === fold));
   return (
     <div class="legend marks">

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 from threading import Lock
 
 from ebbtide.core.cache.prefix import common_prefix_length
@@ -115,6 +116,14 @@ class Step:
         """Find the call of a result: the newest with its call id."""
         calls, end = self._branch.calls.get(result.call_id, ()), len(self.turn.path)
         return next((call for call in reversed(calls) if call.message < end), None)
+
+    def is_file_used_after(self, path: str, item: Item) -> bool:
+        """Whether a later call of the request names the file, by its path or only by its name."""
+        branch, end, name = self._branch, len(self.turn.path), path.rsplit("/", 1)[-1]
+        start = branch.index_of(item.id, end)
+        later = branch.items[start + 1 :] if start is not None else ()
+        calls = (entry for entry in takewhile(lambda entry: entry.message < end, later) if entry.kind == "call")
+        return any(name in call.text for call in calls)
 
     def situation(self) -> Mapping[str, object]:
         situation = self.batch.record.get("situation")

@@ -98,13 +98,13 @@ def messages_on_branch(records: Iterable[Record], leaf: str | None = None) -> li
     return branch[::-1]
 
 
-def first_text(content: object) -> str:
-    """Return the first text of a message's content, which is a string or a list of blocks."""
+def all_texts(content: object) -> list[str]:
+    """Return the texts of a message's content, which is a string or a list of blocks."""
     if isinstance(content, str):
-        return content
+        return [content]
     blocks: Sequence[object] = content if isinstance(content, list) else ()
     texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text")
-    return next((text for text in texts if isinstance(text, str)), "")
+    return [text for text in texts if isinstance(text, str)]
 
 
 # --- ids and times ---------------------------------------------------------------------------------------------------

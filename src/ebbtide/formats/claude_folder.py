@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
+from ebbtide.core.text.prompt import user_words
 from ebbtide.formats.anthropic_blocks import read_usage
 from ebbtide.formats.session_file import dict_or_empty, str_or_empty
 
@@ -26,8 +27,6 @@ _HEAD, _TAIL = 32_768, 32_768
 _LONG_TAIL = 1 << 20
 """Bytes to read from the end if the last rows are one large result."""
 _MAX_LISTED = 8  # in an error message
-_CLIENT_TEXTS = ("<command-", "<local-command-", "Caveat: ", "[Request interrupted", "<system-reminder>")
-"""How user messages begin that the client wrote itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +49,10 @@ class ClaudeSession:
 def list_claude_sessions(root: Path, limit: int | None = None) -> list[ClaudeSession]:
     """List the newest sessions first. Skip sub-agents' files, and files in which no model was called."""
     sessions: list[ClaudeSession] = []
-    for path, modified, length in _list_files(root):
+    for path, modified, length in newest_files(root):
         if limit is not None and len(sessions) >= limit:
             break
-        session = _describe(path, modified, length)
+        session = describe_file(path, modified, length)
         if session is not None and session.model:
             sessions.append(session)
     return sessions
@@ -73,13 +72,13 @@ def find_claude_session(root: Path, name: str) -> Path:
         rest = f", and {len(matches) - _MAX_LISTED} more" if len(matches) > _MAX_LISTED else ""
         names = ", ".join(_display_names(matches)) + rest
         raise BadRequest(f"{name!r} may mean {len(matches)} sessions of Claude Code: {names}. Give more of the id")
-    known = ", ".join(_display_names([path for path, _, _ in _list_files(root)]))
+    known = ", ".join(_display_names([path for path, _, _ in newest_files(root)]))
     raise BadRequest(f"no session of Claude Code in {root} is called {name!r}; the newest: {known or 'there are none'}")
 
 
 def matching_claude_files(root: Path, name: str) -> list[Path]:
     """Return the files whose session has this id, else those whose id begins so. Two projects may have copies."""
-    files = [path for path, _, _ in _list_files(root)]
+    files = [path for path, _, _ in newest_files(root)]
     exact = [path for path in files if path.stem == name]
     return exact or [path for path in files if name and path.stem.startswith(name)]
 
@@ -90,7 +89,7 @@ def _display_names(paths: Sequence[Path]) -> Iterator[str]:
         yield f"{path.stem} ({path.parent.name})" if has_copies else path.stem
 
 
-def _list_files(root: Path) -> list[tuple[Path, float, int]]:
+def newest_files(root: Path) -> list[tuple[Path, float, int]]:
     """Return path, time of change and length, the newest first. Links are not followed: they could form a loop."""
     files = []
     for folder in _entries(root / "projects"):
@@ -112,21 +111,21 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return []
 
 
-def _describe(path: Path, modified: float, length: int) -> ClaudeSession | None:
+def describe_file(path: Path, modified: float, length: int) -> ClaudeSession | None:
     """Return None for a file that cannot be read, and for a sub-agent's."""
     is_short = length <= _HEAD + _TAIL
     try:
-        head = _read_part(path, 0, _HEAD + _TAIL if is_short else _HEAD)
-        tail = b"" if is_short else _read_part(path, length - _TAIL, _TAIL)
+        head = read_part(path, 0, _HEAD + _TAIL if is_short else _HEAD)
+        tail = b"" if is_short else read_part(path, length - _TAIL, _TAIL)
     except OSError:
         return None
-    first, last = _parse_rows(head), _parse_rows(tail)
+    first, last = parse_rows(head), parse_rows(tail)
     if any(row.get("isSidechain") is True for row in first[:3]):
         return None
     reply = _last_reply(last)
     if not reply and not is_short:
         with suppress(OSError):
-            reply = _last_reply(_parse_rows(_read_part(path, max(0, length - _LONG_TAIL), _LONG_TAIL)))
+            reply = _last_reply(parse_rows(read_part(path, max(0, length - _LONG_TAIL), _LONG_TAIL)))
     reply = reply or _last_reply(first) or {}
     bytes_read = len(head) + len(tail)
     messages = sum(row.get("type") in ("user", "assistant") for row in (*first, *last))
@@ -146,13 +145,13 @@ def _describe(path: Path, modified: float, length: int) -> ClaudeSession | None:
     )
 
 
-def _read_part(path: Path, offset: int, limit: int) -> bytes:
+def read_part(path: Path, offset: int, limit: int) -> bytes:
     with path.open("rb") as file:
         file.seek(offset)
         return file.read(limit)
 
 
-def _parse_rows(part: bytes) -> list[dict[str, Any]]:
+def parse_rows(part: bytes) -> list[dict[str, Any]]:
     """Return the complete rows: where a part was cut, its first and last line are not JSON."""
     rows = []
     for line in part.split(b"\n"):
@@ -189,5 +188,5 @@ def _prompt(row: dict[str, Any]) -> str:
         return ""
     content = message.get("content")
     blocks = content if isinstance(content, list) else [{"text": content}]
-    texts = (str_or_empty(block.get("text")).strip() for block in blocks if isinstance(block, dict))
-    return next((text for text in texts if text and not text.startswith(_CLIENT_TEXTS)), "")
+    texts = (str_or_empty(block.get("text")) for block in blocks if isinstance(block, dict))
+    return next((words for text in texts if (words := user_words(text))), "")

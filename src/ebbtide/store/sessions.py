@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ebbtide.core.errors import StoreError
-from ebbtide.core.records import MESSAGE_TYPES, Record, derive_uuid, first_text, format_time, int_in, str_in
+from ebbtide.core.records import MESSAGE_TYPES, Record, all_texts, derive_uuid, format_time, int_in, str_in
 from ebbtide.core.text.preview import pluralize
+from ebbtide.core.text.prompt import user_words
 from ebbtide.store.log_lines import STORE, LineEnd, Position, ReadResult, blob_sum, check_blob_name
 from ebbtide.store.protocol import Log, LogReader, SessionInfo, VerifyResult
 
@@ -114,5 +115,6 @@ def _prompt(record: Record) -> str:
     message = record.get("message")
     if record.get("type") != "user" or record.get("isMeta") or not isinstance(message, dict):
         return ""
+    words = next((words for text in all_texts(message.get("content")) if (words := user_words(text))), "")
     # Terminals cannot show a lone surrogate.
-    return first_text(message.get("content")).strip().encode("utf-8", "replace").decode()
+    return words.encode("utf-8", "replace").decode()

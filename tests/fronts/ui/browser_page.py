@@ -123,7 +123,7 @@ def reading(found: Any, file: Path) -> Iterator[WatchedPage]:
 
 
 def opened(page: Any, name: str = "nightly") -> None:
-    """From the list into a session."""
-    page.locator(".session", has_text=name).first.click()
+    """From the list into a session, by its title or its name."""
+    page.locator(".session", has_text=name).or_(page.locator(f'.session[title*="{name}"]')).first.click()
     page.wait_for_selector(".chart canvas")
     page.wait_for_selector(".item:not(.ghost)")

@@ -109,14 +109,15 @@ def histories(where):
         yield build_history(log.read().records, session=session.session)
 
 
-def scrolled(page, selector):
-    """All texts that a list shows on the way from its top to its end."""
+def scrolled(page, selector, *, hints=False):
+    """All texts that a list shows on the way from its top to its end; or its hints, shown under the mouse."""
+    read = "all => all.map((one) => one.title)" if hints else "all => all.map((one) => one.textContent)"
     texts, last = set(), -1
     page.evaluate("document.getElementById('main').scrollTop = 0")
     while True:
         page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         until(page, "!document.querySelector('.item.ghost')")
-        texts |= set(page.locator(selector).all_text_contents())
+        texts |= set(page.locator(selector).evaluate_all(read))
         at = page.evaluate(f"{_MAIN}.scrollTop += {TALL // 2}, {_MAIN}.scrollTop")
         if at == last:
             return texts
@@ -150,8 +151,9 @@ def test_three_hundred_payloads_in_a_transcript_are_text_and_execute_nothing(chr
 def test_names_of_sessions_projects_and_models_are_text_too(chromium, hostile):
     with looking(chromium, hostile, height=TALL) as watched:
         page = watched.page
-        for part in (".session .name", ".session .what", ".session .where"):
-            assert numbers(scrolled(page, part)) == ALL, part
+        assert numbers(scrolled(page, ".session .name")) == ALL
+        for part in (".session", ".session .project [title]"):
+            assert numbers(scrolled(page, part, hints=True)) == ALL, part
         for name in (f"x{nth}" for nth in ANSWERED):
             page.fill("input[type=search]", f"named {name}")
             until(page, "document.querySelectorAll('.session').length === 1")
@@ -207,7 +209,7 @@ def test_addresses_of_pictures_ids_of_calls_and_names_of_files_are_text_too(chro
         page = watched.page
         page.fill("input[type=search]", "openai-chat ·")
         until(page, "document.querySelectorAll('.session').length === 38")
-        assert numbers(page.locator(".session .where").all_text_contents()) == set(range(38)), "names of files"
+        assert numbers(page.locator(".session .project").all_text_contents()) == set(range(38)), "names of files"
         page.fill("input[type=search]", "pictures")
         until(page, "document.querySelectorAll('.session').length === 1")
         opened(page, "pictures")

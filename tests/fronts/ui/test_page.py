@@ -1,9 +1,12 @@
 """The page in a real browser: a person finds what is in the context, and where the rest went."""
 
 import re
+import shlex
+
+import pytest
 
 from ebbtide.runtime import Context
-from fronts.cli.terminal import recorded
+from fronts.cli.terminal import recorded, run_program
 from fronts.proxy.agent import Agent, looping
 from fronts.proxy.proxy_runner import proxied
 from fronts.ui.browser_page import WAIT, looking, needs_chromium, opened, until
@@ -66,9 +69,17 @@ def test_the_chart_shows_each_call_with_its_compactions_and_cache_breaks(chromiu
         picked = page.locator(".stepper b").inner_text()
 
         assert re.search(
-            r"16 calls, [\d,]+ tokens in the newest, window of 20k; [1-9]\d* compactions, [1-9]\d* cache", told
+            r"16 calls, [\d,]+ tokens in the newest, window of 20k; [1-9]\d* summar(y|ies), [1-9]\d* cache", told
         )
-        for part in ("tool results", "tool calls", "stubs", "window 20k", "without edits", "compaction", "cache break"):
+        for part in (
+            "tool results",
+            "tool calls",
+            "placeholders",
+            "window 20k",
+            "without Ebbtide",
+            "summary",
+            "cache break",
+        ):
             assert part in keys
         until(page, f"document.querySelector('.legend .which').textContent.startsWith('Call {picked}')")
         assert f"at={picked}" in page.evaluate("location.href")
@@ -289,3 +300,136 @@ def test_a_session_names_its_tab_and_links_back_to_the_list(chromium, tmp_path):
         page.wait_for_selector(".session")
         until(page, "document.title === 'Ebbtide'")
         context.close()
+
+
+def test_a_placeholder_is_copied_explained_and_found_again_from_its_edit(chromium, address):
+    with looking(chromium, address, permissions=["clipboard-read", "clipboard-write"]) as watched:
+        page = watched.page
+        opened(page)
+        for _ in range(4):
+            page.locator(".stepper button").first.click()
+        page.wait_for_selector(".stepper b >> text=12")
+        stub = page.locator(".item.stub", has_text="clear_results").first
+        stub.locator(".actions button", has_text="Copy").click()
+        stub.locator(".actions >> text=Copied").wait_for()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        stub.locator(".actions button", has_text="Why").click()
+        page.wait_for_selector(".diff .gone")
+        gone, reason = page.locator(".diff").first.inner_text(), texts(page, ".row.cursor .why")
+        page.locator("button", has_text="Show the placeholder").click()
+        page.wait_for_selector(".row.cursor .item.stub")
+
+        assert copied.count("reading = level - datum") > 100
+        assert "[ebb:" in gone
+        assert re.search(r"not used for \d+ calls|\d+ calls? old", reason[0])
+        assert not watched.misdeeds()
+
+
+def test_the_command_that_puts_it_back_is_shown_and_works(chromium, tmp_path):
+    talker = BilledAgent(tmp_path, policy=EARLY).steps(10)
+    shown = library(tmp_path)
+    shown.store_path = str(tmp_path)
+    with running(shown) as address, looking(chromium, address) as watched:
+        page = watched.page
+        opened(page)
+        page.locator(".item.stub .actions button", has_text="Put back").first.click()
+        command = page.locator(".putback code").first.inner_text()
+    before = len(talker.context.edits())
+    name, *arguments = shlex.split(command)
+    done = run_program(*arguments)
+
+    assert name == "ebb"
+    assert done.returncode == 0, done.stderr
+    assert len(talker.context.edits()) < before
+
+
+def test_a_placeholder_is_put_back_on_the_page_if_that_is_allowed(chromium, tmp_path):
+    talker = BilledAgent(tmp_path, policy=EARLY).steps(10)
+    before = len(talker.context.edits())
+    with running(library(tmp_path), allow_undo=True) as address, looking(chromium, address) as watched:
+        page = watched.page
+        opened(page)
+        page.locator(".item.stub .actions button", has_text="Put back").first.click()
+        page.locator(".putback .main").click()
+        page.wait_for_selector(".actions >> text=Put back.")
+
+        assert len(talker.context.edits()) < before
+        assert not watched.misdeeds()
+
+
+def test_title_rows_and_tabs_are_there_while_the_requests_are_still_walked_through(chromium, address):
+    """What takes seconds for thousands of calls holds up nothing else."""
+    with looking(chromium, address) as watched:
+        page, held = watched.page, []
+        page.route(re.compile(r"/api/session/\w+(/calls)?(\?.*)?$"), lambda route: held.append(route))
+        page.locator(".session[title=nightly]").click()
+        page.wait_for_selector(".title h1 >> text=fix the gauge")
+        page.wait_for_selector(".item.stub .actions")
+        page.wait_for_selector(".stepper >> text=16 of 16")
+        assert page.locator(".timeline.waiting").count() == 1
+        assert page.locator(".story.faint").count() == 1
+        until(page, "true")
+        assert len(held) == 2
+        for route in held:
+            route.continue_()
+        page.wait_for_selector(".chart canvas")
+        page.wait_for_selector(".story >> text=without Ebbtide")
+
+        assert not watched.misdeeds()
+
+
+def test_a_session_begins_with_what_happened_and_the_figures_follow_the_selected_call(chromium, address):
+    with looking(chromium, address) as watched:
+        page = watched.page
+        opened(page)
+        told = page.locator(".story").inner_text()
+        newest = texts(page, "dl.figures dd")
+        page.locator(".chart .u-over").click(position={"x": 120, "y": 60})
+        until(page, "document.querySelector('.stepper b').textContent < 10")
+        earlier = texts(page, "dl.figures dd")
+
+    assert re.search(r"\$[\d.]+", told)
+    assert "in a window of 20k" in told
+    assert newest[:2] != earlier[:2]
+    assert newest[-1] == earlier[-1], "what the whole session saved"
+
+
+@pytest.mark.parametrize(("width", "height", "most"), [(1280, 800, 480), (390, 844, 500)])
+def test_the_content_begins_high_on_the_page(chromium, address, width, height, most):
+    with looking(chromium, address, width=width, height=height) as watched:
+        page = watched.page
+        opened(page)
+        page.wait_for_selector(".story:not(.faint)")
+
+        assert page.locator(".item").first.bounding_box()["y"] <= most
+
+
+def test_a_session_of_one_call_is_drawn(chromium, address):
+    with looking(chromium, address, color_scheme="dark") as watched:
+        page = watched.page
+        opened(page, "other")
+        colours = page.evaluate(
+            """() => {
+              const canvas = document.querySelector(".chart canvas");
+              const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+              const seen = {};
+              for (let n = 0; n < data.length; n += 4) {
+                const name = data.slice(n, n + 3).join();
+                seen[name] = (seen[name] ?? 0) + (data[n + 3] === 255);
+              }
+              return seen;
+            }"""
+        )
+
+        # The user's words, in the colour of the legend; without the column nothing has it.
+        assert colours.get("242,193,78", 0) > 20
+        assert not watched.misdeeds()
+
+
+def test_only_a_session_that_changes_is_called_live(chromium, tmp_path):
+    BilledAgent(tmp_path).steps(2)
+    with running(library(tmp_path)) as address, looking(chromium, address) as watched:
+        opened(watched.page)
+        watched.page.wait_for_selector(".story:not(.faint)")
+
+        assert watched.page.locator(".chip.live").count() == 0

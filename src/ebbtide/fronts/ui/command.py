@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ebbtide import example
 from ebbtide.argparse_errors import front_parser
-from ebbtide.config import load_settings
+from ebbtide.config import claude_directory, codex_directory, load_settings
 from ebbtide.config_keys import parse_port
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy import PRESETS
@@ -20,6 +20,7 @@ from ebbtide.store import open_store
 try:
     from ebbtide.fronts.ui.guard import Guard
     from ebbtide.fronts.ui.library import Library, Setting
+    from ebbtide.fronts.ui.listing import ClientFolders
     from ebbtide.fronts.ui.routes import Inspector
     from ebbtide.fronts.ui.server import serve
 except ModuleNotFoundError as missing:
@@ -30,9 +31,10 @@ except ModuleNotFoundError as missing:
 
 def main(arguments: Sequence[str]) -> int:
     """Shows in a browser what is in the context and what was moved out of it: for sessions of the store,
-    and for recorded session files, simulated under a policy. For each request you see what the model
-    saw, with the removed text one click away; every edit with its pass, reason, tokens and cost; the
-    cache; the facts; recall; and policies side by side. The page follows a session that grows.
+    and for those of Claude Code and Codex on this machine and recorded session files, simulated under a
+    policy. For each request you see what the model saw, with the removed text one click away; every edit
+    with its pass, reason, tokens and cost; the cache; the facts; recall; and policies side by side. The
+    page follows a session that grows.
 
     The page is served on this machine only, and needs the address that is printed. It changes nothing
     unless you give --allow-undo. On the page ? lists the keys. Press Ctrl-C here to stop.
@@ -50,17 +52,21 @@ def main(arguments: Sequence[str]) -> int:
 
     environment:
       EBB_HOME, EBB_POLICY, EBB_WINDOW         as --store, --policy, --window
+      CLAUDE_CONFIG_DIR, CODEX_HOME            where the clients keep their sessions
     """
     args = command_line().parse_args(arguments)
     settings = load_settings(arguments={key: getattr(args, key) for key in ("store", "policy", "window")})
     if os.path.isfile(settings.store):
         raise BadConfig(f"--store: {settings.store} is a file, not a folder of sessions; to show it: ebb ui FILE")
     files = [*args.files, *([str(example.path())] if args.example else [])]
+    clients = ClientFolders(claude=claude_directory(), codex=codex_directory())
     library = Library(
         open_store(settings.store),
         files=files,
         setting=Setting(policy=settings.preset, window=settings.window or 0),
         window_for=settings.window_for,
+        clients=ClientFolders() if args.no_clients else clients,
+        store_path=args.store or "",
     )
 
     def ready(guard: Guard) -> None:
@@ -91,6 +97,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument(
         "--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder"
     )
+    parser.add_argument("--no-clients", action="store_true", help="leave out the sessions of Claude Code and Codex")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any free port")
     parser.add_argument("--allow-undo", action="store_true", help="let the page undo and redo edits")
     parser.add_argument("--open", action="store_true", help="open the page in your browser")

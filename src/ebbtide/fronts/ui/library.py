@@ -9,29 +9,26 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from hashlib import blake2b
+from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from ebbtide.audit.history import History, build_history
 from ebbtide.audit.simulate import simulate
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.text.redact import redact
 from ebbtide.core.view import View
 from ebbtide.formats import Recording, load
+from ebbtide.fronts.ui.counts import count_recording, count_records
+from ebbtide.fronts.ui.figures import FigureCounter, Figures
+from ebbtide.fronts.ui.listing import ClientFolders, ClientRows, SessionRow, file_rows, hash_key, stored_row
 from ebbtide.fronts.ui.trace import Tracer
 from ebbtide.policy import PRESETS, Policy, preset
 from ebbtide.recall.handles import read_since
 from ebbtide.recall.search import RecallSearch
 from ebbtide.store import Position, SessionInfo, Store
-from ebbtide.wire import WIRES
 
 T = TypeVar("T")
 _MAX_OPEN = 6
 """Sessions in memory: a user compares two or three, and a large one takes some 100 MB."""
-_MAX_TITLE = 120
-"""Characters: one line."""
 _MAX_VIEWS = 4
 """Requests of a session in memory: the page fetches one in several parts."""
 
@@ -47,21 +44,6 @@ class Setting:
     policy: str
     window: int
     """Tokens; 0 means the model's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
-    """One row of the list of sessions. The page reads the fields by name."""
-
-    key: str
-    session: str
-    project: str
-    title: str
-    messages: int
-    bytes: int
-    modified: str
-    stored: bool
-    """Whether it is in the store; if not, it is a recorded file."""
 
 
 @dataclass(slots=True)
@@ -81,15 +63,18 @@ class OpenSession:
     """Hold it to read: the readers have state."""
     position: Position = field(default_factory=Position)
     tracer: Tracer = field(default_factory=Tracer)
-    _cache: dict[str, object] = field(default_factory=dict)
-    """Answers computed from this history; cleared when it grows."""
+    slow_lock: threading.Lock = field(default_factory=threading.Lock)
+    """Hold it to compute what takes seconds for a long session, so that the rest need not wait."""
+    _cache: dict[str, tuple[History, object]] = field(default_factory=dict)
+    """Answers, each with the history that it was computed from."""
     _views: OrderedDict[int, View] = field(default_factory=OrderedDict)
 
-    def cached(self, name: str, compute: Callable[[], T]) -> T:
+    def cached(self, name: str, compute: Callable[[History], T]) -> T:
         """Return the answer of this name, computed once for each state of the history."""
-        if name not in self._cache:
-            self._cache[name] = compute()
-        return cast(T, self._cache[name])
+        history, known = self.history, self._cache.get(name)
+        if known is None or known[0] is not history:
+            self._cache[name] = known = history, compute(history)
+        return cast(T, known[1])
 
     def view(self, number: int) -> View:
         """Return the view of a request; 0 means the conversation as it is now."""
@@ -118,21 +103,59 @@ class OpenSession:
 class Library:
     """Lists and opens sessions. Thread-safe; it reads the disk, so call it from a thread, not from the event loop."""
 
-    def __init__(self, store: Store, *, files: Iterable[str], setting: Setting, window_for: Callable[[str], int]):
+    def __init__(
+        self,
+        store: Store,
+        *,
+        files: Iterable[str],
+        setting: Setting,
+        window_for: Callable[[str], int],
+        clients: ClientFolders | None = None,
+        store_path: str = "",
+    ):
         self.store, self.setting, self._window_for = store, setting, window_for
+        self.store_path = store_path
+        """What `--store` said, for commands that the page shows."""
         self._files = {path: _RecordedFile(path) for path in files}
+        self._clients = ClientRows(clients or ClientFolders())
+        self._client_rows: dict[str, SessionRow] = {}
         self._open_sessions: OrderedDict[tuple[str, Setting], OpenSession] = OrderedDict()
         self._stored: dict[str, SessionInfo] = {}
         self._open_locks: dict[tuple[str, Setting], threading.Lock] = {}
         self._lock = threading.Lock()
+        self.counter = FigureCounter(self._count)
 
     def list(self) -> list[SessionRow]:
-        self._list_stored()
-        recorded = [row for file in self._files.values() for row in file.rows()]
-        return [*recorded, *(_stored_row(key, info) for key, info in self._stored.items())]
+        """Return the files of the command line, then all others, the newest first."""
+        self._list_others()
+        files = [row for file in self._files.values() for row in file.rows()]
+        others = [*(stored_row(info) for info in self._stored.values()), *self._client_rows.values()]
+        return [*files, *sorted(others, key=lambda row: row.changed, reverse=True)]
 
-    def _list_stored(self) -> None:
-        self._stored = {_hash_key("store", info.project, info.session): info for info in self.store.list_sessions()}
+    def row(self, key: str) -> SessionRow:
+        """Return the row of a session without opening it."""
+        row = next((row for row in self.list() if row.key == key), None)
+        if row is None:
+            raise NotFound("there is no such session; it may have been deleted")
+        return row
+
+    def _list_others(self) -> None:
+        self._stored = {hash_key("store", info.project, info.session): info for info in self.store.list_sessions()}
+        self._client_rows = {row.key: row for row in self._clients.list()}
+
+    def _count(self, key: str) -> Figures:
+        if row := self._client_rows.get(key):
+            return count_recording(load(row.path), row, self._window_for)
+        info = self._stored.get(key)
+        if info is None:
+            return self._count_opened(self.open(key))
+        records = self.store.peek(info.session, project=info.project).read().records
+        if not any(record.get("kind") == "turn" for record in records) and info.path:
+            return count_recording(load(info.path), stored_row(info), self._window_for)
+        return count_records(records, self._window_for)
+
+    def _count_opened(self, opened: OpenSession) -> Figures:
+        return count_records(opened.history.records, self._window_for, simulated=opened.recording is not None)
 
     def open(self, key: str, setting: Setting | None = None) -> OpenSession:
         """Open a session, or bring an open one up to date."""
@@ -140,7 +163,7 @@ class Library:
         with self._lock:
             lock = self._open_locks.setdefault(cache_key, threading.Lock())
         # A large session takes seconds to open. The others do not wait for it.
-        with lock:
+        with lock, self.counter.waiting():
             opened = self._open_sessions.get(cache_key)
             if opened is None or not self._is_current(opened):
                 opened = self._load(*cache_key)
@@ -164,6 +187,7 @@ class Library:
         return load(path)
 
     def close(self) -> None:
+        self.counter.close()
         for opened in self._open_sessions.values():
             opened.recall.close()
 
@@ -182,14 +206,22 @@ class Library:
     def _is_current(self, opened: OpenSession) -> bool:
         if opened.recording is not None:
             return opened.file_stamp == _file_stamp(opened.recording.path)
-        with opened.lock:
-            return opened.read_appended()
+        if not opened.slow_lock.acquire(blocking=False):
+            return True  # Somebody reads it through. What was appended shows at the next look.
+        try:
+            with opened.lock:
+                return opened.read_appended()
+        finally:
+            opened.slow_lock.release()
 
     def _load(self, key: str, setting: Setting) -> OpenSession:
-        if key not in self._stored and all(key not in file.episodes for file in self._files.values()):
-            self._list_stored()
+        is_file = any(key in file.episodes for file in self._files.values())
+        if key not in self._stored and key not in self._client_rows and not is_file:
+            self._list_others()
         if info := self._stored.get(key):
-            return self._open_stored(key, info, setting)
+            return self._open_stored(info, setting)
+        if row := self._client_rows.get(key):
+            return self._simulate(row, *_main_conversation(load(row.path)), setting)
         self._find_file(key)[0].refresh()
         file, episode = self._find_file(key)
         return self._simulate(next(row for row in file.rows() if row.key == key), file.recording, episode, setting)
@@ -200,11 +232,11 @@ class Library:
                 return file, file.episodes[key]
         raise NotFound("there is no such session; it may have been deleted")
 
-    def _open_stored(self, key: str, info: SessionInfo, setting: Setting) -> OpenSession:
+    def _open_stored(self, info: SessionInfo, setting: Setting) -> OpenSession:
         log = self.store.peek(info.session, project=info.project)
         reading = log.read()
         history = build_history(reading.records, session=info.session)
-        row = _stored_row(key, info)
+        row = stored_row(info)
         if not history.turns and info.path:
             # Another program wrote this file into the store: simulate it like any recorded file.
             return self._simulate(row, load(info.path), "", setting)
@@ -235,6 +267,11 @@ class Library:
         )
 
 
+def _main_conversation(recording: Recording) -> tuple[Recording, str]:
+    """Return the recording with the name of its first conversation: those of sub-agents come after it."""
+    return recording, recording.episodes[0].name if recording.episodes else ""
+
+
 class _RecordedFile:
     """A recorded file. It is read at the start, so that a bad file fails then and not when the user opens it."""
 
@@ -253,77 +290,17 @@ class _RecordedFile:
         except (OSError, ValueError) as error:  # A path with a NUL is a ValueError.
             reason = getattr(error, "strerror", None) or error
             raise BadRequest(f"{self.path} cannot be read: {reason}") from None
-        self._titles = _titles(self.recording)
 
     @property
     def episodes(self) -> dict[str, str]:
         """Names of the conversations in the file, by key."""
-        return {_hash_key("file", self.path, episode.name): episode.name for episode in self.recording.episodes}
+        return {hash_key("file", self.path, episode.name): episode.name for episode in self.recording.episodes}
 
     def rows(self) -> list[SessionRow]:
-        stat = os.stat(self.path)
-        name = os.path.basename(self.path)
-        return [
-            SessionRow(
-                key=key,
-                session=episode or self.recording.session or name,
-                project=f"{self.recording.format} · {name}",
-                title=self._titles.get(episode, "") or name,
-                messages=0,
-                bytes=stat.st_size,
-                modified=datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(),
-                stored=False,
-            )
-            for key, episode in self.episodes.items()
-        ]
-
-
-def _titles(recording: Recording) -> dict[str, str]:
-    """Return the user's first message of each conversation."""
-    wire, titles = WIRES[recording.wire], dict[str, str]()
-    for call in recording.requests():
-        if call.episode not in titles:
-            messages = call.request[wire.list_key]
-            blocks = (block for message in messages for block in wire.messages.split(message, wire.list_key))
-            texts = (block.text for block in blocks if block.role == "user" and block.kind == "text")
-            titles[call.episode] = next((_shorten_title(text) for text in texts if text.strip()), "")
-    return titles
-
-
-def _shorten_title(text: str) -> str:
-    """Cut a text to one line, at the end of a word."""
-    line = " ".join(text.split())
-    # Text without spaces, such as Chinese, is cut anywhere.
-    cut = max(line.rfind(" ", 0, _MAX_TITLE), _MAX_TITLE - 20)
-    return line if len(line) <= _MAX_TITLE else f"{line[:cut]}…"
-
-
-def filter_rows(rows: Iterable[SessionRow], query: str) -> list[dict[str, object]]:
-    """Return the rows that contain every word of the query, in any case."""
-    words = query.casefold().split()
-    shown = [asdict(row) | {"title": redact(row.title)[0]} for row in rows]
-    return [row for row in shown if all(any(word in str(value).casefold() for value in row.values()) for word in words)]
-
-
-def _stored_row(key: str, info: SessionInfo) -> SessionRow:
-    return SessionRow(
-        key=key,
-        session=info.session,
-        project=info.project,
-        title=info.title or info.first_prompt,
-        messages=info.messages,
-        bytes=info.bytes,
-        modified=info.modified,
-        stored=True,
-    )
+        return file_rows(self.path, self.recording, self.episodes)
 
 
 def _file_stamp(path: str) -> tuple[int, int]:
     """Return modification time and size: they differ after a change."""
     stat = os.stat(path)
     return stat.st_mtime_ns, stat.st_size
-
-
-def _hash_key(*parts: str) -> str:
-    text = "\0".join(parts).encode("utf-8", "surrogatepass")
-    return blake2b(text, digest_size=9).hexdigest()

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 
 from aiohttp import web
 
 from ebbtide import __version__
+from ebbtide.audit.history import Step
 from ebbtide.core.cache.prefix import find_cached_prefix
 from ebbtide.core.errors import BadRequest, EbbtideError
 from ebbtide.core.tool_calls import PAGE
+from ebbtide.core.types import COMPACTION_PASSES, Edit
+from ebbtide.core.view import View
 from ebbtide.fronts.ui.compare import compare_policies
+from ebbtide.fronts.ui.counts import dollars_saved, dollars_spent
+from ebbtide.fronts.ui.figures import Figures
 from ebbtide.fronts.ui.guard import ignore_expect, read_json
-from ebbtide.fronts.ui.library import Library, NotFound, OpenSession, Setting, filter_rows
-from ebbtide.fronts.ui.serialize import Json, covered_items, edit_sides, entry_rows, facts_json, item_json, list_batches
+from ebbtide.fronts.ui.library import Library, NotFound, OpenSession, Setting
+from ebbtide.fronts.ui.listing import SessionRow, filter_rows, row_json
+from ebbtide.fronts.ui.serialize import (
+    Json,
+    covered_items,
+    edit_sides,
+    entry_rows,
+    facts_json,
+    item_json,
+    list_batches,
+    original_text,
+)
 from ebbtide.fronts.ui.trace import Trace, cached_tokens, list_batch_marks
 from ebbtide.money import SessionCost, session_cost
 from ebbtide.policy import PRESETS
@@ -47,13 +63,17 @@ class Inspector:
         session = "/api/session/{key}"
         gets: dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {
             "/api/sessions": self.sessions,
-            session: self._session_route(_summary),
-            f"{session}/calls": self._session_route(_calls),
+            f"{session}/row": self.row,
+            f"{session}/head": self._session_route(_head),
+            session: self._slow_route(_summary),
+            f"{session}/calls": self._slow_route(_calls),
             f"{session}/request": self._session_route(_request),
+            f"{session}/edge": self._slow_route(_edge),
             f"{session}/under": self._session_route(_covered_items),
-            f"{session}/edits": self._session_route(_edits),
+            f"{session}/original": self._session_route(_original),
+            f"{session}/edits": self._slow_route(_edits),
             f"{session}/edit": self._session_route(_edit),
-            f"{session}/cache": self._session_route(_cache),
+            f"{session}/cache": self._slow_route(_cache),
             f"{session}/ledger": self._session_route(_facts),
             f"{session}/recall": self._session_route(_recall),
             f"{session}/read": self._session_route(_read),
@@ -66,6 +86,7 @@ class Inspector:
 
     async def sessions(self, request: web.Request) -> web.Response:
         rows = await asyncio.to_thread(self.library.list)
+        figures, waiting = self.library.counter.known(rows)
         return json_response(
             {
                 "version": __version__,
@@ -74,9 +95,17 @@ class Inspector:
                 "arms": list(NAMES),
                 "setting": asdict(self.library.setting),
                 "total": len(rows),
-                "sessions": filter_rows(rows, request.query.get("q", "")),
+                "waiting": waiting,
+                "totals": _add_up(rows, figures),
+                "sessions": filter_rows(rows, request.query.get("q", ""), figures),
             }
         )
+
+    async def row(self, request: web.Request) -> web.Response:
+        """Return what the list knows of a session: enough to draw the page while the session is opened."""
+        row = await asyncio.to_thread(self.library.row, request.match_info["key"])
+        figures, _ = self.library.counter.known([row])
+        return json_response(filter_rows([row], "", figures)[0])
 
     async def compare(self, request: web.Request) -> web.Response:
         """Replay the session once for each policy. This takes seconds, so comparisons run one after another."""
@@ -96,13 +125,27 @@ class Inspector:
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         """Make a handler that opens the session and builds the answer in a thread, one thread at a time."""
 
+        return self._route(build_answer, lambda opened: opened.lock)
+
+    def _slow_route(
+        self, build_answer: Callable[[Library, OpenSession, Mapping[str, str]], Json]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        """The same for answers that walk through all requests. Quick answers do not wait for these."""
+        return self._route(build_answer, lambda opened: opened.slow_lock)
+
+    def _route(
+        self,
+        build_answer: Callable[[Library, OpenSession, Mapping[str, str]], Json],
+        lock_of: Callable[[OpenSession], AbstractContextManager[object]],
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             key, query = request.match_info["key"], request.query
 
             def work() -> Json:
-                opened = self.library.open(key, self._read_setting(query))
-                with opened.lock:
-                    return build_answer(self.library, opened, query)
+                with self.library.counter.waiting():
+                    opened = self.library.open(key, self._read_setting(query))
+                    with lock_of(opened):
+                        return build_answer(self.library, opened, query)
 
             return json_response(await asyncio.to_thread(work))
 
@@ -135,6 +178,8 @@ class Inspector:
             raise NotFound("there is no such batch to undo")
         row = opened.row
         change(Context(store=self.library.store, session=row.session, project=row.project), batch_id)
+        with opened.slow_lock:  # While it is held, the history stays as it is.
+            pass
         opened = self.library.open(key)
         return {"undone": list(opened.history.state.undone)}
 
@@ -203,46 +248,94 @@ def _redo(context: Context, _: str) -> object:
 
 
 def _trace(opened: OpenSession) -> Trace:
-    return opened.cached("trace", lambda: opened.tracer.trace(opened.history))
+    return opened.cached("trace", opened.tracer.trace)
 
 
 def _cost(opened: OpenSession) -> SessionCost:
-    return opened.cached("cost", lambda: session_cost(opened.history.records))
+    return opened.cached("cost", lambda history: session_cost(history.records))
 
 
-def _summary(library: Library, opened: OpenSession, _: Mapping[str, str]) -> Json:
-    history, trace = opened.history, _trace(opened)
-    accounts = _cost(opened)
-    costs = [cost for cost in accounts.call_costs() if cost is not None]
-    booked = accounts.dollars
-    window, policy = library.window(opened), library.policy(opened)
-    output, overhead = (history.turns[-1].max_output, history.turns[-1].overhead) if history.turns else (0, (0, 0))
+def _steps(opened: OpenSession) -> Mapping[str, Step]:
+    """Return the batches by edit."""
+    return opened.cached(
+        "steps", lambda history: {edit.id: step for step in history.steps for edit in step.batch.edits}
+    )
+
+
+def _add_up(rows: Sequence[SessionRow], figures: Mapping[str, Figures]) -> Json:
+    """Add up what is known so far. What a simulation would have saved is no saving."""
+    known = [figures[row.key] for row in rows if row.key in figures]
+    costs = [entry.cost for entry in known if entry.cost is not None]
+    saved = [entry.saved_usd for entry in known if entry.saved_usd is not None and not entry.simulated]
     return {
-        **asdict(opened.row),
+        "sessions": len(known),
+        "calls": sum(entry.calls for entry in known),
+        "cost": round(sum(costs), 6) if costs else None,
+        "priced": len(costs),
+        "saved_usd": round(sum(saved), 6) if saved else None,
+        "ours": sum(row.stored for row in rows),
+    }
+
+
+def _head(library: Library, opened: OpenSession, _: Mapping[str, str]) -> Json:
+    """Return what is known as soon as the session is open."""
+    history, window, policy = opened.history, library.window(opened), library.policy(opened)
+    output, overhead = (history.turns[-1].max_output, history.turns[-1].overhead) if history.turns else (0, (0, 0))
+    models = dict.fromkeys(turn.model for turn in history.turns)
+    return {
+        **row_json(opened.row),
         "played": opened.recording is not None,
         "policy": policy.name,
         "window": window,
         "auto_at": policy.levels(window, output or policy.output_reserved, sum(overhead)).auto,
         "wire": history.wire,
-        "models": list(dict.fromkeys(trace.model)),
+        # Claude Code writes replies of its own under a name that is no model.
+        "models": [model for model in models if not model.startswith("<")],
         "calls": len(history.turns),
-        "batches": len(history.steps),
-        "edits": sum(len(step.batch.edits) for step in history.steps),
-        "saved": max(0, sum(trace.untouched) - sum(trace.tokens)),
-        "tokens": trace.tokens[-1] if trace.tokens else 0,
-        "untouched": trace.untouched[-1] if trace.untouched else 0,
-        "peak": max(trace.tokens, default=0),
-        "hit_rate": trace.hit_rate,
-        "breaks": len(trace.breaks),
-        "diagnosis": trace.diagnosis,
-        "cost": round(sum(costs), 6) if costs else None,
-        "saved_usd": round(booked.claimed + booked.pending, 6) if booked else None,
-        "estimated": not all(trace.billed),
-        "prices": list(accounts.price_rows),
         "undone": list(history.state.undone),
         "pinned": len(history.state.pinned),
         "refusals": list(history.refusals),
         "recall": history.state.recall,
+        "commands": _commands(library, opened),
+    }
+
+
+def _commands(library: Library, opened: OpenSession) -> Json:
+    """Return the commands that do in a terminal what the page shows; the page fills in BATCH and ITEM."""
+    row = opened.row
+    if opened.recording is not None:
+        setting = f"{shlex.quote(opened.recording.path)} --policy {opened.setting.policy}"
+        window = f" --window {library.window(opened)}"
+        return {"undo": "", "show": f"ebb show {setting}{window} --item ITEM"}
+    where = f" --store {shlex.quote(library.store_path)}" if library.store_path else ""
+    name = shlex.quote(row.session)
+    return {"undo": f"ebb undo {name} BATCH{where}", "show": f"ebb show {name} --item ITEM{where}"}
+
+
+def _summary(library: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
+    history, trace, cost = opened.history, _trace(opened), _cost(opened)
+    window = library.window(opened)
+    edits = [edit for step in history.steps for edit in step.batch.edits if not step.undone]
+    return {
+        **_head(library, opened, query),
+        "batches": len(history.steps),
+        "edits": sum(len(step.batch.edits) for step in history.steps),
+        "summaries": sum(edit.by in COMPACTION_PASSES for edit in edits),
+        "removed": sum(edit.saved for edit in edits),
+        "tokens": trace.tokens[-1] if trace.tokens else 0,
+        "untouched": trace.untouched[-1] if trace.untouched else 0,
+        "peak": max(trace.tokens, default=0),
+        "untouched_peak": max(trace.untouched, default=0),
+        "untouched_over": sum(tokens > window for tokens in trace.untouched),
+        "hit_rate": trace.hit_rate,
+        "breaks": len(trace.breaks),
+        "diagnosis": trace.diagnosis,
+        "cost": dollars_spent(cost),
+        "saved_usd": dollars_saved(cost),
+        "saved_share": round(cost.tokens.saved_share, 4),
+        "estimated": not all(trace.billed),
+        "prices": list(cost.price_rows),
+        "basis": cost.basis,
     }
 
 
@@ -260,16 +353,37 @@ def _request(_: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
     view = opened.view(number)
     start = query_number(query, "start", 0, maximum=10**9)
     stop = start + query_number(query, "limit", 100, maximum=_MAX_ROWS)
-    batches = {edit.id: batch.id for batch in opened.history.state.batches for edit in batch.edits}
-    answer: Json = {"at": number, "total": len(view.entries), "tokens": view.tokens, "messages": len(view.originals)}
-    if number:
-        turn = opened.history.turn(number)
-        answer |= {
-            "warm": _cached(opened, number),
-            "marks": list(turn.sent.breakpoints),
-            "overhead": list(turn.overhead),
-        }
-    return {**answer, "rows": entry_rows(view, batches, start, stop)}
+    steps = _steps(opened)
+    return {
+        "at": number,
+        "total": len(view.entries),
+        "tokens": view.tokens,
+        "messages": len(view.originals),
+        "place": _place_of(view, query.get("find", "")),
+        "rows": entry_rows(view, opened.history, steps, start, stop),
+    }
+
+
+def _place_of(view: View, edit_id: str) -> int:
+    """Return where the placeholder of an edit is in the request; -1 if it has none there."""
+    places = (
+        index
+        for index, entry in enumerate(view.entries)
+        if (edit := view.edit_by_entry.get(entry.id)) is not None and edit.id == edit_id
+    )
+    return next(places, -1) if edit_id else -1
+
+
+def _edge(_: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
+    """Return up to where a request was cached, and where its breakpoints are."""
+    number = _request_number(opened, query)
+    if not number:
+        return {"at": 0, "warm": None, "marks": []}
+    return {
+        "at": number,
+        "warm": _cached(opened, number),
+        "marks": list(opened.history.turn(number).sent.breakpoints),
+    }
 
 
 def _cached(opened: OpenSession, number: int) -> Json:
@@ -288,17 +402,28 @@ def _overhead(opened: OpenSession, number: int) -> int:
 def _covered_items(_: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
     """Return the originals that an edit replaced."""
     view = opened.view(_request_number(opened, query))
-    edit = next((edit for edit in view.edits if edit.id == query.get("edit")), None)
-    if edit is None:
-        raise NotFound("there is no such edit in this request")
+    edit = _find_edit(view, query)
     start = query_number(query, "start", 0, maximum=10**9)
     items = covered_items(view, edit)
     page = items[start : start + query_number(query, "limit", 100, maximum=_MAX_ROWS)]
     return {"total": len(items), "rows": [item_json(item) for item in page]}
 
 
+def _find_edit(view: View, query: Mapping[str, str]) -> Edit:
+    edit = next((edit for edit in view.edits if edit.id == query.get("edit")), None)
+    if edit is None:
+        raise NotFound("there is no such edit in this request")
+    return edit
+
+
+def _original(_: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
+    """Return all that an edit replaced, to be copied."""
+    view = opened.view(_request_number(opened, query))
+    return original_text(view, _find_edit(view, query))
+
+
 def _edits(_: Library, opened: OpenSession, __: Mapping[str, str]) -> Json:
-    return {"batches": opened.cached("batches", lambda: list_batches(opened.history, _cost(opened)))}
+    return {"batches": opened.cached("batches", lambda history: list_batches(history, _cost(opened)))}
 
 
 def _edit(_: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
@@ -333,7 +458,7 @@ def _cache(_: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
 
 def _facts(_: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
     number = _request_number(opened, query)
-    return opened.cached(f"facts {number}", lambda: facts_json(opened.history, opened.view(number).originals))
+    return opened.cached(f"facts {number}", lambda history: facts_json(history, opened.view(number).originals))
 
 
 def _recall(_: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:

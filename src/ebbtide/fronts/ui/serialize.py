@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.accounting.savings import EditSavings
 from ebbtide.audit.history import History, Step
+from ebbtide.audit.reasons import explain_reason
 from ebbtide.core.stub import stored_names
 from ebbtide.core.text.redact import redact
 from ebbtide.core.tool_calls import file_path
@@ -27,6 +28,10 @@ _MARGIN = 4096
 """Characters read beyond a cut before masking, so that a secret is found even if the cut splits it."""
 MAX_SIDE = 60_000
 """Characters of one side of a diff: more is slow to compare."""
+
+
+MAX_COPY = 1_000_000
+"""Characters that are copied at once."""
 
 
 def mask(text: str, length: int = PREVIEW) -> str:
@@ -50,8 +55,8 @@ def item_json(entry: Item, *, preview: int = PREVIEW, path: str = "") -> Json:
     }
 
 
-def entry_rows(view: View, batches: Mapping[str, str], start: int, stop: int) -> list[Json]:
-    """Return entries of a request, each with the number of its message in the request."""
+def entry_rows(view: View, history: History, steps: Mapping[str, Step], start: int, stop: int) -> list[Json]:
+    """Return entries of a request, each with the number of its message in the request. `steps` are by edit."""
     numbers = [message for message, (_, group) in enumerate(group_by_message(view.entries)) for _ in group]
     rows: list[Json] = []
     for index in range(start, min(stop, len(view.entries))):
@@ -62,9 +67,13 @@ def entry_rows(view: View, batches: Mapping[str, str], start: int, stop: int) ->
         row = item_json(entry, preview=MAX_SIDE if edit else PREVIEW, path=file_path(call) if call else "")
         row |= {"place": index, "out": numbers[index], "part": part_name(view, entry)}
         if edit is not None and not _is_kept_original(entry, edit):
+            step = steps.get(edit.id)
             row["stub"] = {
                 **edit_json(edit),
-                "batch": batches.get(edit.id, ""),
+                "reason": explain_reason(history, step, edit) if step else edit.reason,
+                "batch": step.batch.id if step else "",
+                "batch_edits": len(step.batch.edits) if step else 0,
+                "call": step.turn.number if step else 0,
                 "covers": len(covered_items(view, edit)),
             }
         rows.append(row)
@@ -96,13 +105,18 @@ def edit_json(edit: Edit) -> Json:
 
 def list_batches(history: History, cost: SessionCost) -> list[Json]:
     savings = cost.by_batch
-    return [_batch_json(step, savings.get(step.batch.id, ())) for step in history.steps]
+    return [_batch_json(history, step, savings.get(step.batch.id, ())) for step in history.steps]
 
 
-def _batch_json(step: Step, entries: Sequence[tuple[EditSavings, EditSavings | None]]) -> Json:
+def _batch_json(history: History, step: Step, entries: Sequence[tuple[EditSavings, EditSavings | None]]) -> Json:
     record, totals = step.batch.record, add_up(entries)
     edits = [
-        {**edit_json(edit), "what": _describe_edit(step, edit), **_savings_json(entry, dollars)}
+        {
+            **edit_json(edit),
+            "reason": explain_reason(history, step, edit),
+            "what": _describe_edit(step, edit),
+            **_savings_json(entry, dollars),
+        }
         for edit, (entry, dollars) in zip(step.batch.edits, entries, strict=True)
     ]
     return {
@@ -119,6 +133,7 @@ def _batch_json(step: Step, entries: Sequence[tuple[EditSavings, EditSavings | N
         "worth": round(totals.saved),
         "usd": None if totals.usd is None else round(totals.usd, 6),
         "saved": sum(edit.saved for edit in step.batch.edits),
+        "paid": totals.is_paid,
         "edits": edits,
     }
 
@@ -162,6 +177,7 @@ def edit_sides(history: History, edit_id: str) -> Json | None:
                 replacement = [step.original(item) for item in edit.replacement]
                 return {
                     **edit_json(edit),
+                    "reason": explain_reason(history, step, edit),
                     "what": _describe_edit(step, edit),
                     "batch": step.batch.id,
                     "call": step.turn.number,
@@ -171,6 +187,21 @@ def edit_sides(history: History, edit_id: str) -> Json | None:
                     "after": list(_side_items(replacement)),
                 }
     return None
+
+
+def original_text(view: View, edit: Edit) -> Json:
+    """Return all that an edit replaced as one text to copy, with secrets masked."""
+    items = covered_items(view, edit)
+    parts, length = list[str](), 0
+    for item in items:
+        if length >= MAX_COPY:
+            break
+        title = f"── {item.role} · {item.kind} ──\n" if len(items) > 2 else ""
+        # Of a call with its result, the result is what people want; the call says what it was.
+        parts.append(f"{title}{item.text}")
+        length += len(parts[-1])
+    text, secrets = redact("\n\n".join(parts)[:MAX_COPY])
+    return {"text": text, "masked": secrets, "complete": length <= MAX_COPY}
 
 
 def _side_items(items: Iterable[Item]) -> Iterator[Json]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from ebbtide.core.records import Record
+from ebbtide.core.text.prompt import user_words
 from ebbtide.store.directory.safe_fs import Folder, StoreRoot
 from ebbtide.store.log_lines import Position, scan
 from ebbtide.store.protocol import SessionInfo
@@ -53,7 +54,7 @@ def refresh_index(root: StoreRoot, parts: tuple[str, ...]) -> list[SessionInfo]:
                     continue
                 entry = old.get(path)
                 changed_ms = file.st_mtime_ns // 1_000_000
-                if not entry or entry.get("fileMtime") != changed_ms or changed_ms + _CLOCK_TICK_MS >= written_ms:
+                if not entry or not _is_current(entry, changed_ms, written_ms):
                     entry = _read_entry(folder, path, file, entry)
                 entries.append(entry)
                 sessions.append(_session_info(entry, path=path, length=file.st_size))
@@ -70,18 +71,26 @@ def remove_empty_index(root: StoreRoot, parts: tuple[str, ...]) -> None:
             folder.unlink(NAME)
 
 
+def _is_current(entry: Record, changed_ms: int, written_ms: int) -> bool:
+    title = str(entry.get("summary") or "")
+    # Earlier versions took a program's reminder for the user's words.
+    has_title = not title or bool(user_words(title))
+    return has_title and entry.get("fileMtime") == changed_ms and changed_ms + _CLOCK_TICK_MS < written_ms
+
+
 def _read_entry(folder: Folder, path: str, file: os.stat_result, old: Record | None) -> Record:
     name = os.path.basename(path)
     log = scan(folder.read_chunks(name), Position())
     info = describe_session(log, session=name.removesuffix(".jsonl"), path=path, changed=file.st_mtime)
     first = next((record for record in log.records if "gitBranch" in record), {})
+    old_title = str((old or {}).get("summary") or "")
     return {
         "sessionId": info.session,
         "fullPath": info.path,
         "fileMtime": file.st_mtime_ns // 1_000_000,
         "firstPrompt": info.first_prompt,
         # Another program's title cost a model call; ours is only the first line of the prompt.
-        "summary": (old or {}).get("summary") or info.title,
+        "summary": old_title if user_words(old_title) else info.title,
         "messageCount": info.messages,
         "created": info.created,
         "modified": info.modified,
