@@ -34,6 +34,7 @@ they are in the sessions that have them, and are still recognised.
 EXAMPLES: Mapping[str, tuple[object, ...] | Mapping[str, object]] = {
     "exchange_count": (3,),
     "characters_omitted": (8_000,),
+    "lines_shown": (812, 2310),
     "partial_heading": (texts.FILES_READ, 10, 30),
     "running_task": ("task", "bash_1", "npm run dev"),
     "todo": {"text": "write the release notes", "status": "in_progress", "is_open": True},

@@ -150,9 +150,27 @@ def test_learn_v5_shows_2000_characters_above_40000_tokens():
     [
         ("call:ebb_read", True),
         ('call:read {"file_path": "/kept/toolu_1.txt"}', True),
+        ('call:bash {"command": "sed -n 1,9p /kept/toolu_1.txt | head"}', True),
         ('call:read {"file_path": "/src/toolu_1.txt"}', False),
+        ('call:bash {"command": "cat /src/toolu_1.txt"}', False),
     ],
 )
 def test_a_result_read_back_from_disk_is_not_offloaded_again(call, stays):
     """Else the model would ask for it again, without end."""
     assert offloaded(partial(offload_results, limit=1_000, unit="tokens"), call, "result:3000") == [not stays]
+
+
+def test_what_is_read_back_and_takes_over_a_quarter_of_the_room_shows_whole_lines_and_names_them():
+    """Its first lines, of the same file: nothing is saved again."""
+    view, now = arriving('call:read {"file_path": "/kept/toolu_1.txt"}', "result:60000")
+    (edit,) = offload_results(view, now, limit=1_000, unit="tokens")
+    (text,) = shown(let(partial(offload_results, limit=1_000, unit="tokens"), view, now))
+    head, *lines, last = text.splitlines()
+
+    assert edit.blobs == ()
+    assert head.endswith("saved to /kept/toolu_1.txt]")
+    original = view.results[0].text.splitlines()
+    assert last == f"[These are lines 1 to {len(lines)} of {len(original)}. Read the others in parts, by line numbers.]"
+    assert lines == original[: len(lines)]
+    room = now.budget.message_budget // 4
+    assert room * 0.7 < now.count_tokens("\n".join(lines)) <= room

@@ -2,6 +2,7 @@
 
     [ebb: result of read_file removed, 9000 tokens, 412 lines; saved to /agents/tool-results/toolu_1.txt]
     [ebb: result of read_file removed, 9000 tokens, 412 lines; saved as memory:toolu_1.txt]
+    [ebb: result of read_file removed, 9000 tokens, 412 lines; saved as ebb:toolu_1.txt]
     [ebb: call of Write (src/app.py) removed, 5200 tokens, 210 lines; not saved]
     [ebb: result of bash shortened, 700 tokens, 58 lines; saved to /agents/tool-results/toolu_2.txt]
     FAILED tests/test_parse.py::test_dates
@@ -26,6 +27,8 @@ from ebbtide.core.types import Edit
 
 MEMORY = "memory:"
 """Prefix of the name of a text that is in no file: it lasts as long as the process, and recall can read it."""
+HANDLE = "ebb:"
+"""Prefix of the name of a text that is in a file which the model is not to open: it has tools for it, or no way."""
 _CLEAN = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -34,7 +37,8 @@ class BlobNames:
     """Chooses the names of offloaded content. The runtime writes the files."""
 
     directory: str = ""
-    """Where the files will be. Empty if there are none: the texts stay in memory, and only recall can read them."""
+    """Where the files will be; `HANDLE` if the model is not told where. Empty if there are none: the texts stay in
+    memory, and only recall can read them."""
     taken: Mapping[str, str] = field(default_factory=dict)
     """Names in use, lower-cased, with the digest of their content."""
 
@@ -54,6 +58,8 @@ class BlobNames:
 
     def path(self, name: str) -> str:
         """Return what a stub shows: the path of the file, or a handle that does not look like one."""
+        if self.directory == HANDLE:
+            return f"{HANDLE}{name}"
         return f"{self.directory}/{name}" if self.directory else f"{MEMORY}{name}"
 
 
@@ -75,7 +81,8 @@ class Stub:
     tokens: int = 0
     lines: int = 0
     path: str = ""
-    """Where it is: a file, or `memory:` and a handle for as long as the process lasts. Empty if it was not saved."""
+    """Where it is: a file, `ebb:` and a handle, or `memory:` and a handle for as long as the process lasts. Empty if it
+    was not saved."""
     preview: str = ""
     more: bool = False
     """Whether the preview is less than the whole."""
@@ -86,15 +93,21 @@ class Stub:
     @property
     def file(self) -> str:
         """The file that has it; empty if there is none."""
-        return "" if self.path.startswith(MEMORY) else self.path
+        return "" if self.path.startswith((MEMORY, HANDLE)) else self.path
 
     @property
     def handle(self) -> str:
         """The name by which recall opens it; empty if it was not saved."""
-        return self.path.removeprefix(MEMORY).rpartition("/")[2]
+        return without_prefix(self.path).rpartition("/")[2]
 
 
 Template = Callable[[Stub], str]
+
+
+def without_prefix(path: str) -> str:
+    """Return the name in a handle; a path as it is."""
+    return path.removeprefix(MEMORY).removeprefix(HANDLE)
+
 
 _UNPRINTABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 _PLAIN_NAME = re.compile(r"[\w.:@/+-]+")

@@ -36,6 +36,12 @@ def characters_omitted(count: int) -> str:
 
 MORE_OMITTED = "[...]"
 
+
+def lines_shown(shown: int, total: int) -> str:
+    """Behind the first lines of a saved text that was read back and is too long to be shown at once."""
+    return f"[These are lines 1 to {shown} of {total}. Read the others in parts, by line numbers.]"
+
+
 # --- facts beside a summary -------------------------------------------------------------------------------------------
 
 FILES_CHANGED = "Files changed:"

@@ -5,15 +5,18 @@ Runs before anything truncates: what was saved can be read again, what was cut c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
-from ebbtide.core.offload import Form, Offloader, readable
+from ebbtide.core import texts
+from ebbtide.core.offload import Form, Offloader, describe, readable
 from ebbtide.core.planner import PlanInput
-from ebbtide.core.stub import Template, render
+from ebbtide.core.stub import HANDLE, Template, render
 from ebbtide.core.text.preview import Preview, essence
-from ebbtide.core.tool_calls import RECALL_TOOLS, describe_item, file_path, tool_name
+from ebbtide.core.tool_calls import RECALL_TOOLS, call_arguments, describe_item, file_path, tool_name
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
 
@@ -41,22 +44,45 @@ def offload_results(
             # Counted already when it was read. Counting again would double the cost of a first read.
             continue
         size = _measure(entry, unit, form, plan_input)
-        if size > max_size and not _is_recalled(view, entry, plan_input):
+        if size <= max_size:
+            continue
+        saved_file = _recalled_file(view, entry, plan_input)
+        if saved_file is None:
             yield offloader.stub_result(entry, stub, f"{size} {unit}, over {max_size}", preview=preview, form=form)
+        else:
+            yield from _first_lines(offloader, entry, saved_file, plan_input.budget.message_budget // 4)
 
 
-def _is_recalled(view: View, entry: Item, plan_input: PlanInput) -> bool:
-    """Whether the model read it back from where it was saved: saved again, it would be read again, without end.
+def _recalled_file(view: View, entry: Item, plan_input: PlanInput) -> str | None:
+    """Return the saved file that the model read back, empty if it did so with our tools; None if it is another result.
 
-    More than a quarter of the window is too much all the same.
+    Saved again, what is read back would be read again, without end. So it stays whole up to a quarter of the room.
     """
-    if entry.tokens > plan_input.budget.window // 4:
-        return False
-    call = view.calls_by_id.get(entry.call_id)
     if tool_name(view, entry) in RECALL_TOOLS:
-        return True
+        return ""
+    call = view.calls_by_id.get(entry.call_id)
     directory = plan_input.blob_names.directory if plan_input.blob_names else ""
-    return call is not None and bool(directory) and file_path(call).startswith(f"{directory}/")
+    if call is None or not directory or directory == HANDLE:
+        return None
+    # By the file that it names, or in a command.
+    texts_of_call = (file_path(call), *(text for text in call_arguments(call).values() if isinstance(text, str)))
+    named = re.compile(re.escape(directory) + r"/[\w.-]*\w")
+    return next((match[0] for text in texts_of_call if (match := named.search(text))), None)
+
+
+def _first_lines(offloader: Offloader, entry: Item, saved_file: str, room: int) -> Iterator[Edit]:
+    """Keep as many whole lines as the room has space for, and say which they are. Nothing is saved a second time."""
+    view, count = offloader.view, offloader.plan_input.count_tokens
+    if entry.tokens <= room or not saved_file:
+        return
+    lines = entry.text.splitlines()
+    shown = max(1, len(lines) * room // (entry.tokens + 1))
+    while shown > 1 and count("\n".join(lines[:shown])) > room:
+        shown = shown * 3 // 4
+    stub = describe(entry.text, kind="result", name=tool_name(view, entry), tokens=entry.tokens, path=saved_file)
+    preview = "\n".join((*lines[:shown], texts.lines_shown(shown, len(lines))))
+    if count(preview) < entry.tokens:
+        yield offloader.rewrite(entry, render(replace(stub, preview=preview)), f"read back, over {room} tokens", ())
 
 
 def _measure(entry: Item, unit: Unit, form: Form, plan_input: PlanInput) -> int:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ebbtide.core.errors import BadRequest, StoreError
 from ebbtide.core.records import strings_in
-from ebbtide.core.stub import MEMORY, digest
+from ebbtide.core.stub import digest, without_prefix
 from ebbtide.core.tool_calls import file_path
 from ebbtide.core.types import Item
 from ebbtide.store import LogReader, Position, ReadResult, Record
@@ -199,7 +199,7 @@ class SessionRecords:
 
     def _blob_name(self, handle: str) -> str:
         """Return the name of one of our stored results, or an empty string, even if such a file exists on disk."""
-        folder, name = os.path.split(handle.removeprefix(MEMORY))
+        folder, name = os.path.split(without_prefix(handle))
         if name not in self._blobs or (folder and folder not in self._blob_folders):
             return ""
         return name

@@ -249,7 +249,9 @@ class Session:
             transcript_path=self.log.transcript_path,
             is_last_round=is_last_round,
         )
-        return build_plan_input(state, trigger=trigger, blob_names=self.log.blob_names(), compaction=compaction)
+        return build_plan_input(
+            state, trigger=trigger, blob_names=self.log.blob_names(compaction.way), compaction=compaction
+        )
 
     def _plan(self, view: View, plan_input: PlanInput) -> Plan | None:
         try:

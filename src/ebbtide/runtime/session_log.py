@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ebbtide.core import texts
 from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length, rewrite_cost
 from ebbtide.core.planner import Plan, PlanInput
-from ebbtide.core.stub import BlobNames, digest
+from ebbtide.core.stub import HANDLE, BlobNames, digest
 from ebbtide.core.types import Edit, Item, SentRequest
 from ebbtide.effects import (
     LOCK_WAIT,
@@ -75,9 +75,12 @@ class SessionLog:
         self.transcript_path = f"{session}.jsonl" if session != self.blob_folder else ""
         self._start_over()
 
-    def blob_names(self) -> BlobNames | None:
-        """Return the names for content to save; None if none is saved."""
-        return BlobNames(directory=self.blob_folder, taken=self.state.taken) if self.saves_content else None
+    def blob_names(self, recall_mode: str) -> BlobNames | None:
+        """Return the names for content to save, as paths where the model may open them; None if none is saved."""
+        if not self.saves_content:
+            return None
+        directory = HANDLE if self.blob_folder and recall_mode != "path" else self.blob_folder
+        return BlobNames(directory=directory, taken=self.state.taken)
 
     def _start_over(self) -> None:
         self.state, self.position, self.unsaved = SessionState(), None, []

@@ -74,6 +74,12 @@ class Tally:
     fallbacks: int = 0
     overflows: int = 0
     """Requests that the provider refused for their size, and that were compacted and sent again."""
+    refused_requests: int = 0
+    """Requests that the provider answered with an error, and those that we refused in its place."""
+    unanswered_requests: int = 0
+    """Requests whose upstream could not be reached or broke off."""
+    largest_request: int = 0
+    """Estimated tokens of the largest request as sent."""
     input_tokens: int = 0
     """As billed, cached or not. This and the next three count only answers that report their usage."""
     cache_read_tokens: int = 0
@@ -88,6 +94,7 @@ class Tally:
         self.requests += 1
         self.tokens_untouched += before
         self.tokens_sent += after
+        self.largest_request = max(self.largest_request, after)
         self.edits += edits
         self.folds += folds
         self.edited_requests += edited

@@ -155,14 +155,15 @@ def _added_settings(around: Surroundings, settings: _Settings, variables: Mappin
         added["env"] = overridden
     if around.store is not None:
         allowed = table(settings.flag, "permissions").get("allow")
-        rule = read_rule(around.store)
-        added["permissions"] = {"allow": [*(allowed if isinstance(allowed, list) else []), rule]}
+        # A link in its path, as /tmp is one on macOS, is checked beside what it leads to.
+        rules = dict.fromkeys(map(_read_rule, (around.store.absolute(), around.store.resolve())))
+        added["permissions"] = {"allow": [*(allowed if isinstance(allowed, list) else []), *rules]}
     return added
 
 
-def read_rule(store: Path) -> str:
+def _read_rule(store: Path) -> str:
     """Allow reading what was removed, and nothing else of the store: neither its logs nor writing."""
-    return f"Read(/{store.absolute().as_posix()}/projects/**/tool-results/**)"
+    return f"Read(/{store.as_posix()}/projects/**/tool-results/**)"
 
 
 def _with_settings(launch: Launch, value: str) -> tuple[str, ...]:
