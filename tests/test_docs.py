@@ -3,7 +3,8 @@
 The Python of a page runs in one namespace, in an empty directory. In a block marked `console run` every `$ ebb` line runs
 too, between the Python around it; in all others it must parse, by the command's own parser. TOML is a configuration, and
 our reader must take it; JSON is JSON. No block is of another kind. One marked `python model` wants a provider, and runs
-before a real model in `tests/fronts/sdk/test_local_model.py`.
+before a real model in `tests/fronts/sdk/test_local_model.py`; one marked with an environment of a framework runs there, in
+`tests/frameworks/test_page.py`.
 """
 
 import json
@@ -28,8 +29,9 @@ from ebbtide.fronts.cli.main import main
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-BLOCK = re.compile(r"^```([a-z ]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-KINDS = {"python", "python model", "console", "console run", "sh", "text", "toml", "json", ""}
+BLOCK = re.compile(r"^```([a-z -]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FRAMEWORKS = {f"python {file.stem}" for file in (Path(__file__).parents[1] / "requirements/frameworks").glob("*.txt")}
+KINDS = {*FRAMEWORKS, "python", "python model", "console", "console run", "sh", "text", "toml", "json", ""}
 TYPED = re.compile(r"^ *(?:\$ )?(?:\w+=\S+ )*(?:\S+ mcp add \S+ -- )?(ebb(?: [a-z-]+(?: .*?)?| -.*?)?)(?: {3,}.*)?$")
 """A line of plain text that somebody is to type, but for a remark behind it. `ebb run: 12 requests` is what they read."""
 PARSERS = parsers()

@@ -1,0 +1,54 @@
+"""The code of `docs/how-to/frameworks.md`, as a user would paste it into a file, in the environment of its framework."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from frameworks.environments import ENVIRONMENTS, ROOT, CannotInstall, environ_of, python_of
+from upstream.server import Upstream
+
+PAGE = ROOT / "docs" / "how-to" / "frameworks.md"
+BLOCKS = re.findall(r"^```python ([a-z-]+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+ALWAYS = {"agents", "strands"}
+RUN = [block for block in BLOCKS if block[0] in ALWAYS or os.environ.get("EBB_FRAMEWORKS") == "all"]
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_the_page_has_code_for_each_environment():
+    assert {environment for environment, _ in BLOCKS} == set(ENVIRONMENTS.values())
+
+
+@pytest.mark.parametrize(("environment", "code"), RUN, ids=[f"{name}-{at}" for at, (name, _) in enumerate(RUN)])
+def test_the_code_runs_and_its_conversation_is_in_the_store(environment, code, tmp_path):
+    try:
+        python = python_of(environment)
+    except CannotInstall as problem:
+        pytest.skip(f"the environment {environment} cannot be installed here: {str(problem)[-300:]}")
+    (tmp_path / "program.py").write_text(code, encoding="utf-8")
+    with Upstream(lambda _: "Hello from the tides.") as upstream:
+        addresses = {
+            "ANTHROPIC_BASE_URL": upstream.url,
+            "OPENAI_BASE_URL": f"{upstream.url}/v1",
+            "GOOGLE_GEMINI_BASE_URL": upstream.url,
+            "ANTHROPIC_API_BASE": upstream.url,
+            **dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY"), "k"),
+            "HOME": str(tmp_path),
+            "IS_SANDBOX": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }
+        result = subprocess.run(
+            [python, "program.py"],
+            capture_output=True, text=True, timeout=600, cwd=tmp_path, env={**environ_of(), **addresses}, check=False,
+        )  # fmt: skip
+        refused = [exchange.refused for exchange in upstream.requests if exchange.refused]
+
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert "Hello from the tides." in result.stdout
+    assert refused == []
+    logs = [path.read_text(encoding="utf-8") for path in (tmp_path / "agents").rglob("*.jsonl")]
+    assert any("Hello from the tides." in log for log in logs)
