@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.drawing import WIDTH, drawing, path, shape, text
 
-import ebbtide
-from ebbtide import example
+from ebbtide import example, preset
+from ebbtide.formats import load
+from ebbtide.money import session_cost
+from ebbtide.replay.simulate import simulate
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "session.svg"
 WINDOW = 100_000
@@ -29,22 +31,16 @@ class Session:
 
 
 def replayed() -> Session:
-    """Replay the example with and without Ebbtide, at the recorded times."""
-    calls = list(ebbtide.load(example.path()).requests())
-    now = [0.0]
-    idle = replace(ebbtide.preset("default"), arrival=(), pressure=(), last_resort=())
-    plain = ebbtide.Context(window=10_000_000, policy=idle, clock=lambda: now[0])
-    fitting = ebbtide.Context(window=WINDOW, clock=lambda: now[0])
-    raw, fitted, batches, acts_at = [], [], [], 0
-    for place, call in enumerate(calls):
-        now[0] = call.at or 0.0
-        raw.append(plain.prepare(call.request).report.tokens_after)
-        report = fitting.prepare(call.request).report
-        fitted.append(report.tokens_after)
-        acts_at = report.auto_at
-        if report.edits:
-            batches.append((place, len(report.edits)))
-    return Session(raw, fitted, batches, acts_at)
+    """Replay the example as `ebb report` does."""
+    recording = load(example.path())
+    calls, policy = list(recording.requests()), preset("default")
+    history, _ = simulate(
+        calls, name="example", wire=recording.wire, policy=policy, window=WINDOW, format=recording.format
+    )
+    lines = session_cost(history.records).tokens.calls
+    batches = [(step.turn.number - 1, len(step.batch.edits)) for step in history.steps]
+    acts_at = policy.levels(WINDOW, policy.output_reserved, 0).auto
+    return Session([line.untouched_tokens for line in lines], [line.tokens for line in lines], batches, acts_at)
 
 
 def drawn(session: Session) -> str:

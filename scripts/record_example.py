@@ -31,7 +31,8 @@ HOME = "/home/ada/tidegauge"
 """The working directory that the session names."""
 SESSION = "7d1de9a0-0000-4000-8000-000000000001"
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC).timestamp()
-MODEL = "claude-example"
+MODEL = "claude-sonnet-4-6"
+"""A real one, so that every command shows the same tokens and the same price."""
 _TIMING = re.compile(r"(?<= in )\d+\.\d+s")
 
 Content = str | list[dict[str, object]]

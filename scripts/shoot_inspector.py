@@ -28,7 +28,6 @@ WINDOW = "40k"
 """Small enough that the example's 76 calls need compactions."""
 SIZES = {1280: 860, 390: 844}
 WAIT = 30_000
-UNPRICED, PRICED = b"claude-example", b"claude-sonnet-4-5"
 """The example's model does not exist. A name with a price lets the pictures show estimated costs."""
 
 Shot = tuple[str, int, str]
@@ -47,7 +46,7 @@ VIEWS = ("list", "request", "stub", "edits", "fold", "cache", "ledger", "recall"
 def inspector() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tidegauge.jsonl"
-        file.write_bytes(gzip.decompress(example.path().read_bytes()).replace(UNPRICED, PRICED))
+        file.write_bytes(gzip.decompress(example.path().read_bytes()))
         command = [sys.executable, "-m", "ebbtide.fronts.cli.main", "ui", str(file), "--window", WINDOW]
         with subprocess.Popen(
             [*command, "--store", f"{folder}/store", "--no-clients"], stdout=subprocess.PIPE, text=True

@@ -161,7 +161,7 @@ def test_the_context_of_the_example_is_a_grid_and_a_table(capfd):
     assert main(["context", "--example", "--window", "200k"]) == 0
     told = capfd.readouterr().out
 
-    assert "claude-example" in told
+    assert "claude-sonnet-4-6" in told
     assert "Estimated usage by category" in told
     assert len(re.findall("[⛁⛝⛶] ", told)) >= 100
 

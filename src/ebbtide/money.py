@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
-from ebbtide.accounting.calls import add_usage, build_ledger
+from ebbtide.accounting.calls import CallCost, add_usage, build_ledger
 from ebbtide.accounting.savings import EditSavings, Savings, Tariff, Tariffs, relative_tariff, savings_from_ledger
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.preview import pluralize
@@ -54,10 +54,59 @@ class SessionCost:
         if self.dollars is None:
             return [None] * len(self.tokens.calls)
         return [
-            (line.expected if line.billed is None else line.billed)
-            + (line.call.usage.output * line.tariff.output if line.call.usage else 0.0)
+            (line.expected if line.billed is None else line.billed) + _output_tokens(line.call) * line.tariff.output
             for line in self.dollars.calls
         ]
+
+
+def _output_tokens(call: CallCost) -> int:
+    usage = call.usage or (call.simulated.sent if call.simulated else None)
+    return usage.output if usage else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFigures:
+    """The figures about one session that every command, page and picture shows."""
+
+    calls: int
+    tokens: int
+    """Of the newest request."""
+    tokens_without: int
+    """Of the same request without Ebbtide."""
+    peak: int
+    """Tokens of the largest request."""
+    peak_without: int
+    cost: float
+    """Of all prompts."""
+    cost_without: float
+    saved: float
+    """What may be claimed after cache prices; negative if the edits cost more than they saved."""
+    in_dollars: bool
+    """Otherwise amounts are input tokens at full price."""
+
+    @property
+    def saved_share(self) -> float:
+        """Of the cost without Ebbtide."""
+        return self.saved / self.cost_without if self.cost_without > 0 else 0.0
+
+    def amount(self, value: float) -> str:
+        return format_usd(value) if self.in_dollars else f"{format_tokens(value)} tokens"
+
+
+def session_figures(cost: SessionCost) -> SessionFigures:
+    savings = cost.dollars or cost.tokens
+    calls = savings.calls
+    return SessionFigures(
+        calls=len(calls),
+        tokens=calls[-1].tokens if calls else 0,
+        tokens_without=calls[-1].untouched_tokens if calls else 0,
+        peak=max((call.tokens for call in calls), default=0),
+        peak_without=max((call.untouched_tokens for call in calls), default=0),
+        cost=savings.total_cost,
+        cost_without=savings.cost_without_edits,
+        saved=savings.claimed,
+        in_dollars=cost.dollars is not None,
+    )
 
 
 def session_cost(records: Iterable[Mapping[str, object]], price: Price = None) -> SessionCost:
@@ -179,13 +228,14 @@ class EditTotals:
     is_paid: bool
 
     @property
-    def break_even(self) -> str:
-        """After how many calls they pay for themselves, and whether they have."""
+    def paid_back(self) -> str:
+        """Whether they have paid for themselves, and after how many calls they do."""
         if self.break_even_calls == 0:
             return "at once"
         if math.isinf(self.break_even_calls):
             return "never"
-        return pluralize(math.ceil(self.break_even_calls), "call") + (", reached" if self.is_paid else "")
+        calls = pluralize(math.ceil(self.break_even_calls), "call")
+        return f"after {calls}" if self.is_paid else f"not yet; after {calls}"
 
 
 def add_up(pairs: Sequence[tuple[EditSavings, EditSavings | None]]) -> EditTotals:
@@ -221,9 +271,13 @@ def edit_as_dict(entry: EditSavings, dollars: EditSavings | None) -> dict[str, o
 
 
 def savings_as_dict(cost: SessionCost) -> dict[str, object]:
-    tokens, dollars = cost.tokens, cost.dollars
+    tokens, dollars, figures = cost.tokens, cost.dollars, session_figures(cost)
     return {
         "requests": len(tokens.calls),
+        "tokens": figures.tokens,
+        "tokens_without": figures.tokens_without,
+        "peak": figures.peak,
+        "peak_without": figures.peak_without,
         "billed_requests": tokens.bill_count,
         "tokens_out": tokens.removed_tokens,
         "rewritten": tokens.rewritten_tokens,
@@ -235,6 +289,8 @@ def savings_as_dict(cost: SessionCost) -> dict[str, object]:
         "without_bill": round(tokens.pending, 1),
         "bill": round(tokens.total_cost, 1),
         "bill_usd": round(dollars.total_cost, 6) if dollars else None,
+        "bill_without": round(tokens.cost_without_edits, 1),
+        "bill_without_usd": round(dollars.cost_without_edits, 6) if dollars else None,
         "drift": round(tokens.drift, 1),
         "prices": cost.basis,
     }

@@ -56,10 +56,20 @@ class EditCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedBills:
+    """What a provider with a prompt cache would have billed for one call of a replay."""
+
+    sent: Usage
+    """For the request as it was sent."""
+    untouched: Usage
+    """For the same request without edits, in a conversation that never had one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallCost:
     """One request that was sent. Edits are given as indexes of `Ledger.edits`.
 
-    It has 16 fields: the statement and the savings read them side by side, for each call.
+    It has 17 fields: the statement and the savings read them side by side, for each call.
     """
 
     number: int
@@ -90,6 +100,8 @@ class CallCost:
     """Its bill."""
     recorded: Usage | None = None
     """In a replay: the bill for the same call without edits."""
+    simulated: SimulatedBills | None = None
+    """In a replay: what the provider would have billed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +216,8 @@ class _LedgerBuilder:
             self._add_call(record)
         elif kind in ("usage", "recorded"):
             self._add_bill(record, is_recorded=kind == "recorded")
+        elif kind == "simulated":
+            self._add_simulated(record)
         elif kind == "undo":
             self.undone.add(batch)
             self.toggled.append(batch)
@@ -314,6 +328,12 @@ class _LedgerBuilder:
         self.has_cache |= usage.cache_read + usage.cache_write > 0
         if call.source is not None and call.share == 1 and not call.new_edits:
             self._learn_ratio(i, call.source)
+
+    def _add_simulated(self, record: Mapping[str, object]) -> None:
+        i, sent, untouched = int_in(record, "turn") - 1, record.get("sent"), record.get("untouched")
+        if 0 <= i < len(self.calls) and isinstance(sent, Mapping) and isinstance(untouched, Mapping):
+            bills = SimulatedBills(sent=usage_from_record(sent), untouched=usage_from_record(untouched))
+            self.calls[i] = replace(self.calls[i], simulated=bills)
 
     def _learn_ratio(self, newer: int, older: int) -> None:
         """Learn from two bills of one conversation, the second of which only grew."""

@@ -3,7 +3,8 @@
 The conversation without edits was never billed, so it is modelled: what the call before had is read from the cache, the
 rest is written. Both sides are modelled in the same way, so an edit's gain in a call is the price of the tokens that it
 removes, less what it made the provider write again. Then the bill is compared with the model: if it is higher, the
-difference reduces the gain; if it is lower, nothing is added.
+difference reduces the gain; if it is lower, nothing is added. In a replay a simulated provider bills both
+sides, and its bills replace the model.
 
 Three rules hold: the savings of all edits, less unused answers, are the session's; what was expected plus the drift is
 what was billed; and a conversation without edits saves nothing, whatever its bills.
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from ebbtide.accounting.attribution import Attribution, CallEffect
 from ebbtide.accounting.calls import CallCost, EditCost, Ledger, build_ledger
 from ebbtide.core.cache.prefix import Prices, calls_to_break_even, prices_for
-from ebbtide.core.types import HOUR, Usage
+from ebbtide.core.types import FIVE_MINUTES, HOUR, Usage
 
 OUTPUT_PRICE = 5.0
 """Input tokens that an output token costs: five at Anthropic, four to eight elsewhere. Only answers use it."""
@@ -72,7 +73,7 @@ class CallSavings:
     cached_tokens: float
     """How many of its expected tokens the provider should still have cached."""
     expected: float
-    """What it should cost."""
+    """What it should cost; in a replay, what it would have been billed."""
     untouched: float
     """What it should cost without edits."""
     gain: float
@@ -82,10 +83,18 @@ class CallSavings:
     """The gain less what the bill exceeds the model by; None while there is no bill."""
     recorded: float | None = None
     """In a replay: what the untouched call was billed."""
+    correction: float | None = None
+    """In a replay: by how much the simulated bills differ from the model of what edits save."""
 
     @property
     def removed_tokens(self) -> int:
         return self.call.removed_tokens
+
+    @property
+    def untouched_tokens(self) -> int:
+        """Prompt tokens of the call without edits."""
+        bills = self.call.simulated
+        return bills.untouched.prompt if bills else self.tokens + self.removed_tokens
 
     @property
     def drift(self) -> float | None:
@@ -152,15 +161,23 @@ class Savings:
         return sum(line.expected if line.billed is None else line.billed for line in self.calls)
 
     @property
+    def is_simulated(self) -> bool:
+        """Whether a simulated provider billed the calls, as in a replay."""
+        return any(line.correction is not None for line in self.calls)
+
+    @property
     def drift(self) -> float:
         """Billed over expected, summed over the calls that were billed."""
         return sum(line.drift or 0.0 for line in self.calls)
 
     @property
+    def cost_without_edits(self) -> float:
+        """What the untouched conversation would have cost."""
+        return self.total_cost + self.claimed + self.pending
+
+    @property
     def saved_share(self) -> float:
-        """Of what the untouched conversation would have cost."""
-        cost_without_edits = self.total_cost + self.claimed + self.pending
-        return self.claimed / cost_without_edits if cost_without_edits > 0 else 0.0
+        return self.claimed / self.cost_without_edits if self.cost_without_edits > 0 else 0.0
 
 
 def compute_savings(records: Iterable[Mapping[str, object]], tariffs: Tariffs = relative_tariff) -> Savings:
@@ -177,7 +194,8 @@ def savings_from_ledger(ledger: Ledger, tariffs: Tariffs = relative_tariff) -> S
         is_active = {*was_active, *call.activated}.difference(call.deactivated)
         own_gains = _own_gains(ledger, call, tariff, was_active, is_active)
         rest_tokens = call.removed_tokens - sum(ledger.edits[n].tokens for n in own_gains if n in is_active)
-        calls.append(_call_savings(ledger, call, tariff, own_gains, rest_tokens, cache_hit_share))
+        saved_call = _call_savings(ledger, call, tariff, own_gains, rest_tokens, cache_hit_share)
+        calls.append(_apply_simulated_bills(saved_call, tariffs))
         attribution.take(_call_effect(ledger, calls[-1], own_gains))
     unused_answers = _answer_cost(ledger.unused_answers, tariffs_by_call[-1]) if tariffs_by_call else 0.0
     expected = sum(saved_call.gain for saved_call in calls) - unused_answers
@@ -186,10 +204,17 @@ def savings_from_ledger(ledger: Ledger, tariffs: Tariffs = relative_tariff) -> S
     billed = sum(saved_call.saved or 0.0 for saved_call in billed_calls) - unused_answers if billed_calls else None
     uses_bill = billed is not None and billed < billed_gain
     claimed = expected if billed is None else min(billed, billed_gain)
+    is_simulated = any(saved_call.correction is not None for saved_call in calls)
     return Savings(
         calls=tuple(calls),
         edits=tuple(
-            _edit_savings(ledger, attribution, tariffs_by_call, has_bills=bool(billed_calls), uses_bill=uses_bill)
+            _edit_savings(
+                ledger,
+                attribution,
+                tariffs_by_call,
+                has_bills=bool(billed_calls) or is_simulated,
+                uses_bill=uses_bill or is_simulated,
+            )
         ),
         unused_answers=unused_answers,
         expected=expected,
@@ -202,6 +227,8 @@ def savings_from_ledger(ledger: Ledger, tariffs: Tariffs = relative_tariff) -> S
 
 
 def _tariff(call: CallCost, tariffs: Tariffs) -> Tariff:
+    if call.simulated is not None:
+        return tariffs(call.model, FIVE_MINUTES, call.simulated.sent.prompt)
     tariff = tariffs(call.model, call.ttl, call.usage.prompt if call.usage else call.expected)
     return tariff if call.cached else tariff.without_cache()
 
@@ -244,7 +271,7 @@ def _call_effect(ledger: Ledger, saved_call: CallSavings, own_gains: Mapping[int
     return CallEffect(
         each=_price_per_token(call, saved_call.tariff),
         own=own_gains,
-        drift=None if saved_call.saved is None else saved_call.saved - saved_call.gain,
+        drift=saved_call.correction if saved_call.saved is None else saved_call.saved - saved_call.gain,
         # The edits that changed the prefix for this call bear what its bill exceeds the model by; else all active ones.
         blamed=[n for n in call.new_edits if not ledger.edits[n].is_free],
         entered=call.activated,
@@ -312,6 +339,28 @@ def _call_savings(
     read = cache_hit_share * _readable(ledger, call, call.usage.prompt)
     modelled = tariff.read * read + tariff.write * (call.usage.prompt - read)
     return replace(saved_call, billed=billed, saved=gain - (billed - modelled))
+
+
+def _apply_simulated_bills(saved_call: CallSavings, tariffs: Tariffs) -> CallSavings:
+    """Replace the model's costs by the simulated bills of a replay. Each side has the price tier of its own length."""
+    call, bills = saved_call.call, saved_call.call.simulated
+    if bills is None:
+        return saved_call
+    answer_cost = saved_call.untouched - saved_call.expected - saved_call.gain
+    sent = saved_call.tariff.prompt_cost(bills.sent)
+    untouched = tariffs(call.model, FIVE_MINUTES, bills.untouched.prompt).prompt_cost(bills.untouched)
+    gain = untouched - sent - answer_cost if saved_call.is_touched else 0.0
+    return replace(
+        saved_call,
+        tokens=bills.sent.prompt,
+        cached_tokens=bills.sent.cache_read,
+        expected=sent,
+        untouched=untouched,
+        gain=gain,
+        billed=None,
+        saved=None,
+        correction=gain - saved_call.gain,
+    )
 
 
 def _edit_savings(

@@ -1,6 +1,6 @@
 """Reads a session's history from its log: every request, the edits planned for it, and the current conversation.
 
-Nothing is planned or written here. For a recorded file without a log, `audit.simulate` makes one first.
+Nothing is planned or written here. For a recorded file without a log, `replay.simulate` makes one first.
 """
 
 from __future__ import annotations

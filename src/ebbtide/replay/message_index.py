@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
@@ -40,12 +40,14 @@ class MessageFacts(NamedTuple):
     """Texts that the user wrote."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MessageIndex:
     """The messages of one conversation."""
 
     wire: Wire
     estimator: Estimator
+    has_names: bool = True
+    """Whether `names` and `lines` of facts are filled: finding them takes most of the time."""
     billed_tokens: Mapping[bytes, float] = field(default_factory=dict)
     """Measured tokens, by key."""
     ratio: float = 1.0
@@ -54,6 +56,11 @@ class MessageIndex:
     """Tokens of system prompt and tools."""
     _facts: dict[int, tuple[object, MessageFacts]] = field(default_factory=dict)
     """By identity. Holding the message keeps its id from being reused."""
+
+    @classmethod
+    def without_names(cls, wire: Wire, estimator: Estimator) -> MessageIndex:
+        """An index for who needs only tokens and hashes."""
+        return cls(wire, estimator, has_names=False)
 
     def facts(self, message: object) -> MessageFacts:
         if id(message) not in self._facts:
@@ -66,11 +73,10 @@ class MessageIndex:
 
     def _read(self, message: object) -> MessageFacts:
         blocks = self.wire.messages.split(message, self.wire.list_key)
-        lines: dict[str, frozenset[str]] = {}
-        for line in (line for block in blocks for text in block_texts(block) for line in text.split("\n")):
-            if names := find_names(line):
-                lines[line.strip()] = frozenset(names)
-        estimates = tuple(self._tokens(block) for block in blocks)
+        lines = _named_lines(blocks) if self.has_names else {}
+        # What a message costs besides its blocks counts with the first, as in the estimate of a request.
+        extra = (self.estimator.per_message, *[0] * len(blocks))
+        estimates = tuple(self._tokens(block) + more for block, more in zip(blocks, extra, strict=False))
         lifetimes = (*self.wire.cache.lifetimes(message), *[0.0] * len(blocks))
         return MessageFacts(
             key=_content_key(message),
@@ -87,6 +93,15 @@ class MessageIndex:
             return self.estimator.thinking(block.text, block.signature)
         media = sum(self.estimator.image(pixels) for pixels in block.pixels) + self.estimator.document(block.pages)
         return self.estimator.block(block.kind, block.text) + (media if block.media else 0)
+
+
+def _named_lines(blocks: Sequence[Block]) -> dict[str, frozenset[str]]:
+    """The lines of a message that contain names, with these names."""
+    lines: dict[str, frozenset[str]] = {}
+    for line in (line for block in blocks for text in block_texts(block) for line in text.split("\n")):
+        if names := find_names(line):
+            lines[line.strip()] = frozenset(names)
+    return lines
 
 
 def find_names(line: str) -> list[str]:

@@ -8,12 +8,12 @@ between them; only messages that no bill covers are estimated.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from ebbtide.core.tokens.estimator import DEFAULT
+from ebbtide.core.tokens.estimator import DEFAULT, Estimator
 from ebbtide.core.types import FIVE_MINUTES, HOUR, Usage
 from ebbtide.formats import Recording
 from ebbtide.formats.steps import RecordedCall
@@ -100,7 +100,7 @@ def _pair_calls(
     for call in calls:
         own = compacted.get((call.episode, call.row), call)
         is_compacted |= own.compacted
-        if _is_sent(call):
+        if is_sent(call):
             pairs.append((call, replace(own, compacted=is_compacted)))
             is_compacted = False
     return pairs
@@ -110,7 +110,7 @@ def _build_session(
     name: str, format: str, wire: Wire, pairs: Sequence[tuple[RecordedCall, RecordedCall]], model: str, ttl: float
 ) -> ReplaySession:
     recorded = [call for _, call in pairs]
-    messages = _measure_messages(wire, recorded)
+    messages = measure_messages(wire, recorded)
     filler = _make_filler(messages.overhead)
     calls: list[ReplayCall] = []
     call_model, recorded_ttl = wire.typical_model, FIVE_MINUTES
@@ -129,7 +129,7 @@ def _build_session(
                 model=call_model,
                 usage=client_call.usage,
                 is_compacted=client_call.compacted,
-                thinks=format == "claude-code" and _thinks(raw_call),
+                thinks=thinks(raw_call, format),
             )
         )
     last = Reader(DEFAULT, wire=wire).read(calls[-1].raw).items
@@ -143,12 +143,12 @@ def _build_session(
     )
 
 
-def _is_sent(call: RecordedCall) -> bool:
+def is_sent(call: RecordedCall) -> bool:
     """Whether a model was called. Claude Code writes replies of its own into its log, and names their model so."""
     return not call.model.startswith("<")
 
 
-def _thinks(call: RecordedCall) -> bool:
+def thinks(call: RecordedCall, format: str) -> bool:
     """Whether a request of Claude Code thinks: on these models a reply begins with thinking if and only if it does.
 
     (The bills show it too: such a request ends with seven tokens or more that are not cached, others with up to three.)
@@ -156,8 +156,10 @@ def _thinks(call: RecordedCall) -> bool:
     """
     content = (call.response or {}).get("content")
     blocks = content if isinstance(content, list) else []
-    return bool(_SWITCHES_THINKING.search(call.model)) and any(
-        isinstance(block, Mapping) and block.get("type") == "thinking" for block in blocks
+    return (
+        format == "claude-code"
+        and bool(_SWITCHES_THINKING.search(call.model))
+        and any(isinstance(block, Mapping) and block.get("type") == "thinking" for block in blocks)
     )
 
 
@@ -169,9 +171,11 @@ def _recorded_ttl(response: Mapping[str, object] | None) -> float | None:
     return HOUR if written.get("ephemeral_1h_input_tokens") else FIVE_MINUTES
 
 
-def _measure_messages(wire: Wire, calls: Sequence[RecordedCall]) -> MessageIndex:
+def measure_messages(
+    wire: Wire, calls: Sequence[RecordedCall], make_index: Callable[[Wire, Estimator], MessageIndex] = MessageIndex
+) -> MessageIndex:
     """Measure messages by the difference of two bills; scale the estimates of all others to match."""
-    messages = MessageIndex(wire=wire, estimator=DEFAULT)
+    messages = make_index(wire, DEFAULT)
     billed: dict[bytes, float] = {}
     billed_total = estimated_total = 0
     for previous, call in pairwise(calls):

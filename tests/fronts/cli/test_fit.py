@@ -71,7 +71,7 @@ def test_explain_writes_to_stderr_and_leaves_the_data_alone(ebb, tmp_path):
 
     assert told.out == quiet.out
     assert "clear_results" in told.err
-    assert "until auto-compact" in told.err
+    assert "context left until it acts" in told.err
 
 
 @pytest.mark.parametrize("policy", ["default", "mini-claude"])
@@ -81,7 +81,7 @@ def test_explain_lists_only_the_edits_that_were_made(ebb, tmp_path, policy):
 
     told, report = ebb(*asked), json.loads(ebb(*asked, "--json").err)
 
-    assert f"\n{len(report['edits'])} edits, " in told.err
+    assert f"\n{len(report['edits'])} edits in 1 batch" in told.err
     assert f"{report['held']} edits active" in told.err
 
 
@@ -92,13 +92,13 @@ def test_an_edit_that_only_removes_something_applies_too(ebb):
     assert report["held"] == len(report["edits"])
 
 
-def test_a_count_that_is_an_upper_bound_is_called_one(ebb, tmp_path):
+def test_the_estimate_is_shown_and_the_margin_on_it_named(ebb, tmp_path):
     path = written(tmp_path / "r.json", request())
 
     told, stored = ebb("fit", path, "--explain"), ebb("fit", path, "--explain", "--session", "s", "--store", tmp_path)
 
-    assert "counted as an upper bound" in told.err
-    assert "upper bound" not in stored.err
+    assert "counted 25% higher to be sure" in told.err
+    assert "higher to be sure" not in stored.err
 
 
 def test_explain_as_json_is_the_report(ebb, tmp_path):

@@ -66,7 +66,7 @@ class TestExplain:
         assert by_table["saved_usd"] == pytest.approx(savings["saved"] * 5 / 1e6, abs=1e-5), "Opus 4.5 costs 5 dollars"
         assert other["saved_usd"] == pytest.approx(savings["saved"] * 1 / 1e6, abs=1e-5)
         assert "no price is known for whatever" in ebb("explain", "nightly", "--price", "whatever").err
-        assert re.search(r"saved -?[\d.]+k? \(-?\$\d", ebb("explain", "nightly").text)
+        assert re.search(r"saved -?[\d.]+k? \(-?\$\d", ebb("explain", "nightly", "--all").text)
 
     def test_a_model_without_a_price_has_no_dollars(self, ebb, tmp_path):
         path = written(tmp_path / "r.json", {**request(), "model": "my-own-finetune"})
@@ -88,7 +88,7 @@ class TestExplain:
         assert told["savings"]["saved"] == pytest.approx(sum(batch["net"] for batch in told["batches"]), abs=5)
 
     def test_when_nothing_was_removed_it_says_so(self, ebb, tmp_path):
-        assert "Nothing was removed, in 1 request." in ebb("explain", written(tmp_path / "r.json", request(1))).text
+        assert "Nothing was removed, in 1 call." in ebb("explain", written(tmp_path / "r.json", request(1))).text
 
     def test_requests_that_did_not_fit_are_reported_and_the_replay_continues(self, ebb, tmp_path):
         path = recorded(tmp_path / "s.jsonl", steps=4)

@@ -46,7 +46,7 @@ class TestFigures:
 
         assert re.search(r"clear_results\s+result of Read \(src/f0\.py\)", text)
         assert re.search(r"\d+ edits, \d+ paid back; .* tokens removed, .* written to the cache again\.", text)
-        assert "from 25 bills for 25 requests" in text
+        assert "from 25 bills for 25 calls" in text
         assert "the bills differ from the estimate by" in text
         assert re.search(
             r"^call\s+tokens\s+without Ebbtide\s+expected\s+billed\s+difference\s+saved", text, re.MULTILINE
@@ -59,9 +59,10 @@ class TestFigures:
         html = page_of(ebb, tmp_path, path, *PRESSED)
 
         assert told["stored"] is False
-        assert 0 < told["savings"]["billed_requests"] < 24, "after the first edit the recorded bill is another's"
-        assert "As recorded" in html
-        assert "This is a replay: no provider was called." in html
+        assert told["savings"]["billed_requests"] == 0, "the bills of the recording are of other requests"
+        assert "When it was recorded" in html
+        assert "This is a replay of a recording: both bills are simulated." in html
+        assert "Bill against estimate" not in html
 
     def test_a_session_without_edits_saves_nothing_and_says_so(self, ebb, tmp_path):
         stored(tmp_path, steps=2)

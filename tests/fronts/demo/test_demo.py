@@ -33,7 +33,7 @@ def test_it_shows_everything_once_at_least(moments):
     assert {event.kind for event in events} == {"offload", "overflow", "removed", "summary", "recall"}
     assert events[-1].kind == "recall"
     assert QUERY in events[-1].text
-    assert "removed" in events[-1].text
+    assert "found again" in events[-1].text
 
 
 def test_an_event_says_how_many_results_were_moved():
@@ -48,8 +48,10 @@ def test_its_numbers_are_those_of_the_engine(moments):
     context = Context(model=calls[0].model, window=WINDOW, clock=lambda: now[0])
     for call, moment in zip(calls, moments, strict=True):
         now[0] = call.at
-        report = context.prepare(call.request).report
-        assert (report.tokens_after, report.tokens_untouched) == (moment.sent, moment.raw)
+        report = context.prepare({**call.request, "cache_control": {"type": "ephemeral"}}).report
+        # The engine estimates what an edit frees; the bill counts what is sent.
+        assert report.tokens_after == pytest.approx(moment.sent, rel=0.02)
+        assert report.tokens_untouched == pytest.approx(moment.raw, rel=0.02)
         assert sum(edit.saved for edit in report.edits) == sum(event.saved for event in moment.events)
     reported_share = report.savings.saved_share
 

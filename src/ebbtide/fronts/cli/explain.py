@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from ebbtide import screen
+from ebbtide.accounting.savings import EditSavings
 from ebbtide.audit.history import History, Step
 from ebbtide.core.stub import stored_names
 from ebbtide.core.text.preview import pluralize
+from ebbtide.core.types import Edit
 from ebbtide.display import one_line, short_number, token_count
-from ebbtide.fronts.cli.describe import describe_edit, format_time
+from ebbtide.fronts.cli.describe import MAX_PATH, describe_edit, format_time
 from ebbtide.fronts.cli.parser import FITTING, READING, Commands, command
 from ebbtide.fronts.cli.sources import load_histories
 from ebbtide.fronts.cli.statement import amount_names, amounts, group_edits
 from ebbtide.money import (
+    EditTotals,
     Price,
     SessionCost,
     add_up,
@@ -24,27 +27,40 @@ from ebbtide.money import (
     format_usd,
     savings_as_dict,
     session_cost,
+    session_figures,
 )
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Pair: TypeAlias = tuple[EditSavings, EditSavings | None]
+
+
+TOP = 5
+"""How many of the largest edits are shown without --all."""
+_SHORT_PATH = 20  # characters: enough for the name of a file
 
 
 def add(commands: Commands) -> None:
-    command(commands, "explain", run, "target", "--example", "--price", *READING, codes=FITTING)
+    parser = command(commands, "explain", run, "target", "--example", "--price", *READING, codes=FITTING)
+    parser.group("output").add_argument("--all", action="store_true", help="show every edit, batch by batch")
 
 
 def run(args: argparse.Namespace) -> int:
-    """each edit: who, what, why, tokens, money
+    """what was removed, by which rule, why, and what it saved
 
-    Lists what was removed from a conversation, by which pass, for what reason, and what it saved. A stored
-    session is read; a session recorded by another program is replayed in memory, call by call, under the
-    policy you name; a request body is fitted once.
+    Says what Ebbtide saved in a conversation, by which rules, and which removals were the largest; --all
+    lists every edit with its reason. A stored session is read; a session recorded by another program is
+    replayed in memory, call by call, under the policy you name; a request body is fitted once.
 
     "saved" is what an edit has saved so far, in input tokens at full price: what the removed tokens would
-    have cost in each request since, less what the provider had to write to its cache again. If the provider's
+    have cost in each call since, less what the provider had to write to its cache again. If the provider's
     bills show less, the bills count. Dollars come from the price table of the extra 'replay', or from
     --price. 'ebb report' shows the same call by call, with plots.
 
     examples:
-        ebb explain request.json --window 32k
+        ebb explain --example --window 100k
+        ebb explain request.json --window 32k --all
         ebb explain --claude last --window 100k
         ebb explain last --price 3
     """
@@ -52,63 +68,126 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         screen.print_json([_as_dict(history, args.price) for history in histories])
         return 0
-    with_edits = [history for history in histories if history.steps or history.refusals]
-    for history in with_edits:
+    for history in histories:
         if len(histories) > 1:
             print(one_line(f"=== {history.session}"))
-        print_steps(history, history.steps, price=args.price)
-    if not with_edits:
-        requests = sum(len(history.turns) for history in histories)
-        print(f"Nothing was removed, in {pluralize(requests, 'request')}.")
+        print_steps(history, history.steps, price=args.price, shows_all=args.all)
     return 0
 
 
-def print_steps(history: History, steps: Sequence[Step], *, price: Price = None, file: TextIO | None = None) -> None:
-    """Print each batch as a table with a summary, then the savings of the session."""
+def print_steps(
+    history: History,
+    steps: Sequence[Step],
+    *,
+    price: Price = None,
+    shows_all: bool = False,
+    file: TextIO | None = None,
+) -> None:
+    """Print the answer first: what was saved. Then the rules, and the largest removals or every edit."""
     cost = session_cost(history.records, price)
+    if not steps:
+        screen.print_text(f"Nothing was removed, in {pluralize(len(history.turns), 'call')}.", file=file)
+    else:
+        screen.print_text(*describe_savings(cost), file=file)
+        screen.draw(screen.styled_text(("", "")), file=file)
+        screen.draw(_rule_table(steps, cost), file=file)
+        screen.draw(screen.styled_text(("", "")), file=file)
+        _print_all(steps, cost, file) if shows_all else _print_largest(steps, cost, file)
+    screen.print_text(*history.refusals, file=file)
+
+
+def _rule_table(steps: Sequence[Step], cost: SessionCost) -> RenderableType:
+    """One row for each rule, the one that removed most first."""
+    groups: dict[str, list[Pair]] = {}
+    for step in steps:
+        for pair in cost.by_batch.get(step.batch.id, ()):
+            groups.setdefault(pair[0].edit.by, []).append(pair)
+    totals = sorted(((by, len(pairs), add_up(pairs)) for by, pairs in groups.items()), key=lambda row: -row[2].tokens)
+    figures = ("edits", *amount_names(cost))
+    rows = [[by, str(edits), *amounts(total)] for by, edits, total in totals]
+    return screen.table(("removed by", *figures), rows, figures=figures)
+
+
+def _print_largest(steps: Sequence[Step], cost: SessionCost, file: TextIO | None) -> None:
+    rows = [(step, edits, totals) for step in steps for edits, totals in _groups(step, cost)]
+    rows.sort(key=lambda row: -row[2].tokens)
+    figures = ("call", "tokens")
+    cells = [
+        [str(step.turn.number), short_number(totals.tokens), _describe(edits, step, _SHORT_PATH), edits[0].reason]
+        for step, edits, totals in rows[:TOP]
+    ]
+    screen.draw(screen.table(("call", "tokens", "the largest", "why"), cells, figures=figures, clips="why"), file=file)
+    count = sum(len(step.batch.edits) for step in steps)
+    screen.print_text(
+        f"{pluralize(count, 'edit')} in {_batches(len(steps))}; --all lists every edit. "
+        "'ebb why TEXT' finds what removed a text, and how to get it back.",
+        file=file,
+    )
+
+
+def _print_all(steps: Sequence[Step], cost: SessionCost, file: TextIO | None) -> None:
     figures = amount_names(cost)
-    columns = ("by", "what", "why", *figures, "pays after")
+    columns = ("by", "what", "why", *figures, "paid back")
     for step in steps:
         screen.draw(screen.styled_text((one_line(_headline(step)), "bold")), file=file)
         screen.draw(screen.table(columns, _rows(step, cost), figures=figures, wraps="what"), file=file)
         screen.print_text(_summarize(step, cost), "", file=file)
-    screen.print_text(*describe_savings(cost), *history.refusals, file=file)
+
+
+def _groups(step: Step, cost: SessionCost) -> Iterator[tuple[list[Edit], EditTotals]]:
+    """Edits that would read the same, such as thirty blocks of old thinking."""
+    return group_edits(step, cost, lambda edit: (edit.by, describe_edit(edit, step), edit.reason))
+
+
+def _batches(count: int) -> str:
+    return "1 batch" if count == 1 else f"{count:,} batches"
+
+
+def _describe(edits: Sequence[Edit], step: Step, width: int = MAX_PATH) -> str:
+    return describe_edit(edits[0], step, width) + (f" × {len(edits)}" if len(edits) > 1 else "")
 
 
 def _rows(step: Step, cost: SessionCost) -> list[list[str]]:
-    """One row for all edits that would read the same, such as thirty blocks of old thinking."""
-    rows = []
-    for edits, totals in group_edits(step, cost, lambda edit: (edit.by, describe_edit(edit, step), edit.reason)):
-        what = describe_edit(edits[0], step) + (f" × {len(edits)}" if len(edits) > 1 else "")
-        rows.append([edits[0].by, what, edits[0].reason, *amounts(totals), totals.break_even])
-    return rows
+    return [
+        [edits[0].by, _describe(edits, step), edits[0].reason, *amounts(totals), totals.paid_back]
+        for edits, totals in _groups(step, cost)
+    ]
 
 
 def describe_savings(cost: SessionCost) -> list[str]:
-    """What the edits of a session saved, and whether that is from bills."""
-    tokens = cost.tokens
-    requests = pluralize(len(tokens.calls), "request")
-    basis = f"estimated from {requests}; no request with an edit was billed"
-    if tokens.billed_calls:
-        basis = f"from {pluralize(tokens.bill_count, 'bill')} for {requests}"
-    dollars = f" ({format_usd(abs(cost.dollars.claimed))})" if cost.dollars else ""
-    verb = "Saved" if tokens.claimed >= 0 else "Not paid back yet:"
-    share = f"{abs(tokens.saved_share):.1%} of the cost without Ebbtide"
-    lines = [f"{verb} {format_tokens(abs(tokens.claimed))} input tokens{dollars}, {share}; {basis}."]
+    """The answer: what the edits of a session saved, and whether that is from bills."""
+    tokens, figures = cost.tokens, session_figures(cost)
+    verb = "Saved" if figures.saved >= 0 else "Not paid back yet:"
+    bill = f"{figures.amount(figures.cost)} instead of {figures.amount(figures.cost_without)} without Ebbtide"
+    last = (
+        f"The last call sends {short_number(figures.tokens)} tokens instead of {short_number(figures.tokens_without)}"
+    )
+    lines = [
+        f"{verb} {figures.amount(abs(figures.saved))}, {abs(figures.saved_share):.1%}: {bill}, {_basis(cost)}.",
+        f"{last}; the largest request has {short_number(figures.peak)}.",
+    ]
     if tokens.billed_calls:
         pending = f"; {format_tokens(tokens.pending)} more expected from calls without a bill" if tokens.pending else ""
-        expected = format_tokens(tokens.expected - tokens.pending)
-        lines.append(
-            f"Expected {expected}; the bills differ from the estimate by {format_tokens(tokens.drift)}{pending}."
-        )
+        drift = f"the bills differ from the estimate by {format_tokens(tokens.drift)} tokens{pending}"
+        lines.append(f"Expected {format_tokens(tokens.expected - tokens.pending)}; {drift}.")
     return [*lines, f"Dollars: {cost.basis}."]
+
+
+def _basis(cost: SessionCost) -> str:
+    tokens = cost.tokens
+    calls = pluralize(len(tokens.calls), "call")
+    if tokens.is_simulated:
+        return f"in a replay of {calls}"
+    if tokens.billed_calls:
+        return f"from {pluralize(tokens.bill_count, 'bill')} for {calls}"
+    return f"estimated for {calls}; no call with an edit was billed"
 
 
 def _headline(step: Step) -> str:
     record = step.batch.record
     before, after = (short_number(_int(record.get(key))) for key in ("tokens_before", "tokens_after"))
     parts = [
-        f"{step.batch.id}, for request {step.turn.number}",
+        f"{step.batch.id}, for call {step.turn.number}",
         format_time(step.batch.at),
         f"{record.get('policy')} at level {record.get('level')}",
         f"{before} → {after} tokens",
@@ -125,7 +204,7 @@ def _summarize(step: Step, cost: SessionCost) -> str:
     totals = add_up(cost.by_batch.get(step.batch.id, ()))
     parts = [
         f"{pluralize(len(step.batch.edits), 'edit')}, {token_count(totals.tokens)} removed",
-        f"active in {pluralize(totals.requests, 'request')}",
+        f"active in {pluralize(totals.requests, 'call')}",
         f"{token_count(totals.rewritten)} written to the cache again" if totals.rewritten else "",
         f"saved {format_tokens(totals.saved)}" + (f" ({format_usd(totals.usd or 0.0)})" if cost.dollars else ""),
     ]

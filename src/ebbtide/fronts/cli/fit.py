@@ -38,6 +38,7 @@ def add(commands: Commands) -> None:
     )
     output, store = parser.group("output"), parser.group("store")
     output.add_argument("--explain", action="store_true", help="say on stderr what was done; with --json as JSON")
+    output.add_argument("--all", action="store_true", help="with --explain: every edit, not only the largest")
     store.add_argument("--session", type=_session_name, metavar="ID", help="store the edits under this name")
     store.add_argument("--project", default="", metavar="PATH", help="the project that the session belongs to")
 
@@ -146,8 +147,9 @@ def _explain(args: argparse.Namespace, report: Report) -> None:
         screen.print_json(report.as_dict(), file=sys.stderr)
         return
     behind = report.behind if isinstance(report.behind, ReportBasis) else None
-    is_upper_bound = behind is not None and args.session is None and behind.plan_input.scale > 1
-    screen.notify(describe_report(report) + ("; counted as an upper bound" if is_upper_bound else ""))
+    # A request that was never billed is counted 25 % higher, to be sure that it fits. People see the estimate.
+    scale = behind.plan_input.scale if behind is not None and args.session is None else 1.0
+    screen.notify(describe_report(report, scale))
     notes = [*report.notes, *report.repairs]
     for note in notes[:_MAX_NOTES]:
         screen.notify(f"  {note}")
@@ -156,7 +158,7 @@ def _explain(args: argparse.Namespace, report: Report) -> None:
     if report.edits and behind:
         # From the log of this run: a second run might edit differently.
         history = build_history(behind.log.read().records, session=args.session or "")
-        print_steps(history, history.steps[-1:], file=sys.stderr)
+        print_steps(history, history.steps[-1:], shows_all=args.all, file=sys.stderr)
 
 
 def _dump(body: object) -> bytes:

@@ -14,12 +14,12 @@ from itertools import accumulate
 from string import Template
 
 from ebbtide import __version__
-from ebbtide.accounting.savings import Savings
+from ebbtide.accounting.savings import MIN_BILLS, Savings
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.fronts.cli.statement import EditGroup, Statement, usage_of
 from ebbtide.fronts.cli.svg_plots import Series, draw_bars, draw_curves
-from ebbtide.money import EditTotals, format_tokens, format_usd
+from ebbtide.money import EditTotals, format_tokens, format_usd, session_figures
 
 _MAX_ROWS = 400  # of the table of edits: a browser still scrolls through them easily
 Format = Callable[[float], str]
@@ -91,30 +91,31 @@ def _verdict(report: Statement, savings: Savings, amount: Format) -> str:
     else:
         verdict = (
             f'{pluralize(report.edits, "edit")} saved <strong class="good">{_text(amount(savings.claimed))}</strong>, '
-            f"{savings.saved_share:.0%} of the cost without Ebbtide."
+            f"{savings.saved_share:.1%} of the cost without Ebbtide."
         )
     if savings.billed_calls:
         return f"{verdict} The provider's bills show this."
     if report.stored:
         return f"{verdict} This is an estimate: no bill was recorded for these calls."
-    return f"{verdict} This is a replay: no provider was called."
+    return f"{verdict} This is a replay of a recording: both bills are simulated."
 
 
 def _tiles(report: Statement, savings: Savings, amount: Format) -> str:
-    tokens = report.cost.tokens
-    cost_without = savings.total_cost + savings.claimed + savings.pending
+    tokens, figures = report.cost.tokens, session_figures(report.cost)
     look = "good" if savings.claimed >= 0 else "bad"
-    share = f"{savings.saved_share:.1%} of {amount(cost_without)} without Ebbtide"
+    share = f"{figures.saved_share:.1%} of {amount(figures.cost_without)} without Ebbtide"
     rewritten = f"tokens; {short_number(tokens.rewritten_tokens)} written to the cache again"
+    last = f"tokens, instead of {short_number(figures.tokens_without)}"
     tiles = [
         ("Saved", amount(savings.claimed), share, look),
         ("Bill for prompts", amount(savings.total_cost), _bill_count(report, savings), ""),
+        ("Last call", short_number(figures.tokens), last, ""),
         ("Removed", short_number(tokens.removed_tokens), rewritten, ""),
         ("Paid back", f"{report.paid} of {report.edits}", "edits, so far", ""),
-        ("Bill against estimate", *_drift(savings), ""),
+        *_drift_tile(savings),
     ]
     if report.recorded is not None:
-        tiles.insert(2, ("As recorded", amount(report.recorded), "billed to the client for its prompts", ""))
+        tiles.insert(2, ("When it was recorded", amount(report.recorded), "its client paid for its prompts", ""))
     drawn = [
         f'<div class="tile"><dt>{name}</dt><dd><div class="figure {look}">{_text(figure)}</div>'
         f'<div class="note">{_text(note)}</div></dd></div>'
@@ -124,6 +125,8 @@ def _tiles(report: Statement, savings: Savings, amount: Format) -> str:
 
 
 def _bill_count(report: Statement, savings: Savings) -> str:
+    if savings.is_simulated:
+        return f"simulated, for {pluralize(report.calls, 'call')}"
     if not savings.bill_count:
         return "estimated; no call was billed"
     if savings.bill_count == report.calls:
@@ -131,16 +134,18 @@ def _bill_count(report: Statement, savings: Savings) -> str:
     return f"{savings.bill_count} of {pluralize(report.calls, 'call')} billed, the rest estimated"
 
 
-def _drift(savings: Savings) -> tuple[str, str]:
+def _drift_tile(savings: Savings) -> list[tuple[str, str, str, str]]:
+    """How far the bills are from the estimates. One or two bills say nothing."""
     expected = sum(line.expected for line in savings.calls if line.billed is not None)
-    if not savings.bill_count or expected <= 0:
-        return "none", "no call was billed"
-    return f"{savings.drift / expected:+.1%}", f"over {pluralize(savings.bill_count, 'call')}"
+    if savings.bill_count < MIN_BILLS or expected <= 0:
+        return []
+    note = f"over {pluralize(savings.bill_count, 'call')}"
+    return [("Bill against estimate", f"{savings.drift / expected:+.1%}", note, "")]
 
 
 def _sizes(report: Statement) -> str:
     lines = report.cost.tokens.calls
-    untouched = [float(line.tokens + line.removed_tokens) for line in lines]
+    untouched = [float(line.untouched_tokens) for line in lines]
     series = [
         Series(name="without Ebbtide", look="without", values=untouched),
         Series(name="sent", look="with", values=[float(line.tokens) for line in lines]),
@@ -152,8 +157,10 @@ def _sizes(report: Statement) -> str:
 
 
 def _bill_note(report: Statement) -> str:
-    is_billed = report.cost.tokens.bill_count == report.calls
-    note = "As billed" if is_billed else "As billed, and estimated for calls without a bill"
+    tokens = report.cost.tokens
+    note = "As billed" if tokens.bill_count == report.calls else "As billed, and estimated for calls without a bill"
+    if tokens.is_simulated:
+        note = "As a provider would bill it"
     return f"{note}, by kind of token." + ("" if report.cost.dollars else " In input tokens at full price.")
 
 
@@ -191,7 +198,7 @@ def _legend(series: Sequence[Series]) -> str:
 def _edits(report: Statement) -> str:
     if not report.groups:
         return ""
-    head = ["call", "by", "what", "why", "tokens", "rewritten", "saved", "pays after"]
+    head = ["call", "by", "what", "why", "tokens", "rewritten", "saved", "paid back"]
     note = "Each batch by pass and reason. Rewritten: tokens after the edit that were written to the cache again."
     hidden = len(report.groups) - _MAX_ROWS
     if hidden > 0:
@@ -208,7 +215,7 @@ def _edit_row(group: EditGroup) -> list[tuple[str, str]]:
         (short_number(group.totals.tokens), "n"),
         (short_number(group.totals.rewritten), "n"),
         _saved(group.totals),
-        (group.totals.break_even, "good" if group.totals.is_paid else ""),
+        (group.totals.paid_back, "good" if group.totals.is_paid else ""),
     ]
 
 

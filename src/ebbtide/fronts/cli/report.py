@@ -75,18 +75,17 @@ def _print(report: Statement, *, calls: bool) -> None:
     parts = [report.session, ", ".join(report.models), pluralize(report.calls, "call"), report.began, policy]
     screen.draw(screen.styled_text((one_line(" · ".join(part for part in parts if part)), "bold")))
     screen.print_text(*([report.learned] if report.learned else []))
-    if report.groups:
-        screen.draw(_edit_table(report))
-    if calls:
-        screen.draw(_call_table(report))
     if report.edits:
         tokens = report.cost.tokens
+        screen.print_text(*describe_savings(report.cost))
         rewritten = short_number(tokens.rewritten_tokens)
         removed = f"{token_count(tokens.removed_tokens)} removed, {rewritten} written to the cache again"
-        edits = f"{pluralize(report.edits, 'edit')}, {report.paid} paid back"
-        screen.print_text(f"{edits}; {removed}.", *describe_savings(report.cost))
+        screen.print_text(f"{pluralize(report.edits, 'edit')}, {report.paid} paid back; {removed}.")
+        screen.draw(_edit_table(report))
     else:
         print("Nothing was removed, so nothing was saved.")
+    if calls:
+        screen.draw(_call_table(report))
     screen.print_text(*report.refusals)
 
 
@@ -95,8 +94,8 @@ def _edit_table(report: Statement) -> RenderableType:
     rows = []
     for group in report.groups:
         what, totals = group.what + (" (undone)" if group.undone else ""), group.totals
-        rows.append([str(group.call), group.by, what, str(group.edits), *amounts(totals), totals.break_even])
-    columns = ("call", "by", "what", *figures, "pays after")
+        rows.append([str(group.call), group.by, what, str(group.edits), *amounts(totals), totals.paid_back])
+    columns = ("call", "by", "what", *figures, "paid back")
     return screen.table(columns, rows, figures=("call", *figures), wraps="what")
 
 
@@ -106,7 +105,7 @@ def _call_table(report: Statement) -> RenderableType:
         [
             str(line.call.number),
             short_number(line.tokens),
-            short_number(line.tokens + line.removed_tokens),
+            short_number(line.untouched_tokens),
             format_tokens(line.expected),
             "" if line.billed is None else format_tokens(line.billed),
             "" if line.drift is None else format_tokens(line.drift),
@@ -140,7 +139,7 @@ def _call_dicts(report: Statement) -> Iterator[dict[str, object]]:
             "at": format_time(call.at),
             "model": call.model,
             "tokens": line.tokens,
-            "untouched": line.tokens + line.removed_tokens,
+            "untouched": line.untouched_tokens,
             "read": usage.cache_read,
             "write": usage.cache_write,
             "input": usage.input,

@@ -15,11 +15,11 @@ import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ebbtide import example, formats
 from ebbtide.audit.history import History, build_history
-from ebbtide.audit.simulate import simulate
 from ebbtide.config import Settings, claude_directory
 from ebbtide.core.errors import BadRequest
 from ebbtide.display import format_bytes, one_line
@@ -27,6 +27,7 @@ from ebbtide.formats import RecordedCall, Recording, load
 from ebbtide.formats.claude_folder import NEWEST, find_claude_session, list_claude_sessions, matching_claude_files
 from ebbtide.formats.session_file import read_file
 from ebbtide.fronts.cli.parser import resolve_settings
+from ebbtide.replay.simulate import simulate
 from ebbtide.runtime import fit
 from ebbtide.runtime.report import ReportBasis
 from ebbtide.screen import notify, show_progress
@@ -102,7 +103,7 @@ def load_histories(args: argparse.Namespace) -> tuple[History, ...]:
         return (source,)
     if source.recording is None:
         return (_fit(source, settings, args.wire),)
-    return _replay(source, source.recording.wire, settings)
+    return _replay(source, source.recording, settings)
 
 
 def find_session(args: argparse.Namespace, name: str) -> tuple[Store, SessionInfo, LogReader]:
@@ -184,16 +185,18 @@ def _fit(source: InputFile, settings: Settings, wire: str | None) -> History:
     return build_history(records, session="fit", name=source.name, stored=False)
 
 
-def _replay(source: InputFile, wire: str, settings: Settings) -> tuple[History, ...]:
+def _replay(source: InputFile, recording: Recording, settings: Settings) -> tuple[History, ...]:
     """Replay each conversation of a recording under the policy."""
     episodes: dict[str, list[RecordedCall]] = {}
     for call in source.calls:
         episodes.setdefault(call.episode, []).append(call)
     histories = (
         simulate(
-            show_progress(calls, f"replaying {os.path.basename(source.name)}", len(calls)),
+            calls,
+            watch=partial(show_progress, label=f"replaying {os.path.basename(source.name)}", total=len(calls)),
             name=episode or source.name,
-            wire=wire,
+            wire=recording.wire,
+            format=recording.format,
             policy=settings.policy(),
             window=settings.window_for(calls[0].model),
         )[0]

@@ -109,10 +109,12 @@ def _describe_window(history: History) -> str:
 
 
 def usage_of(line: CallSavings) -> Usage:
-    """The billed usage of a call, else the expected one with the recorded output."""
+    """The billed usage of a call, else the simulated or the expected one."""
     call = line.call
     if call.usage is not None:
         return call.usage
+    if call.simulated is not None:
+        return call.simulated.sent
     output = call.recorded.output if call.recorded else 0
     read = round(line.cached_tokens) if call.cached else 0
     fresh = max(0, line.tokens - read)

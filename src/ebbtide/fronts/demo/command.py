@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from rich.console import Console
@@ -16,7 +16,7 @@ from ebbtide.argparse_errors import front_parser
 from ebbtide.config import load_settings
 from ebbtide.config_keys import parse_tokens
 from ebbtide.core.errors import BadConfig
-from ebbtide.fronts.demo.render import Brush, Film, basis, draw_film, event_line, money
+from ebbtide.fronts.demo.render import Brush, Film, basis, draw_film, event_line, money, next_steps
 from ebbtide.fronts.demo.story import WINDOW, Moment, play_story
 from ebbtide.policy import PRESETS, Policy
 
@@ -84,8 +84,7 @@ def _play_film(policy: Policy, window: int, brush: Brush, console: Console, *, s
             film = film.add(moment)
             live.update(draw_film(film, brush), refresh=True)
             time.sleep(pause(moment) * factor)
-    console.print()
-    for row in _next_steps(window):
+    for row in next_steps(window):
         console.print(row)
     return 0
 
@@ -100,15 +99,8 @@ def _print_lines(policy: Policy, window: int, brush: Brush) -> int:
     print(f"\nafter {moment.calls} calls: {moment.sent:,} tokens in the request; without Ebbtide {moment.raw:,}")
     amounts = (money(amount, dollars=bill.dollars) for amount in (bill.with_ebbtide, bill.without_ebbtide))
     print("the bill: {} instead of {}, ".format(*amounts) + f"{bill.saved_share:.0%} less, {basis(bill)}\n")
-    print(*_next_steps(window), sep="\n")
+    print(*next_steps(window), sep="\n")
     return 0
-
-
-def _next_steps(window: int) -> Iterator[str]:
-    yield "Next, try:"
-    yield f"  ebb explain --example --window {window // 1000}k    each of these edits, with its reason"
-    yield "  ebb context --claude last             what fills your last Claude Code session"
-    yield "  ebb run -- claude                     keep your agent inside its window"
 
 
 def _speed(text: str) -> float:

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ebbtide.display import one_line, round_number, short_number
-from ebbtide.fronts.demo.story import PRICED_AS, Bill, Event, Moment
+from ebbtide.fronts.demo.story import Bill, Event, Moment
 
 OURS, RAW, OVER, QUIET, LIMIT = "#2a9fb8", "#8a8f98", "#c4605a", "#8a8f98", "#d8766f"
 _MARK = {"overflow": OVER, "offload": "#d9a441", "removed": OURS, "summary": "#a97bd6", "recall": "#5fae5f"}
@@ -24,12 +24,17 @@ _PART = {
     "image": ("images", "#c97fb0"),
     "thinking": ("thinking", "#8a8f98"),
 }
-_ROWS = 10
+_MOST_ROWS, _FEWEST_ROWS = 10, 5
+"""Of the chart."""
 _LABEL = 8
 _ABOVE = 1.3
 """The top of the chart, as a multiple of the window. Requests beyond it are only labelled."""
-_REST = 21
-"""Lines besides the events."""
+_FIXED = 6
+"""Lines that are always there: the title, the chart's legend, the request, the bills."""
+_EVENTS = 5
+"""Lines of events that the chart leaves free."""
+_TALL = 28
+"""Lines of a terminal that has room for blank ones."""
 WIDEST = 100
 """Columns; longer lines of text are hard to read."""
 
@@ -45,7 +50,29 @@ class Brush:
     @property
     def columns(self) -> int:
         """Of the chart."""
-        return min(self.width, WIDEST) - _LABEL - 2
+        return self.text_width - _LABEL - 2
+
+    @property
+    def text_width(self) -> int:
+        return min(self.width, WIDEST)
+
+    @property
+    def blanks(self) -> int:
+        """Blank lines between the parts."""
+        return 4 if self.height >= _TALL else 1
+
+    @property
+    def free_rows(self) -> int:
+        """Lines for the chart and the events: the last frame, what to try next and the prompt must fit the terminal."""
+        return self.height - 1 - _FIXED - self.blanks - len(next_steps(0))
+
+    @property
+    def chart_rows(self) -> int:
+        return max(_FEWEST_ROWS, min(_MOST_ROWS, self.free_rows - _EVENTS))
+
+    @property
+    def event_rows(self) -> int:
+        return max(3, self.free_rows - self.chart_rows)
 
     @property
     def steps(self) -> str:
@@ -73,24 +100,40 @@ class Film:
 
 def draw_film(film: Film, brush: Brush) -> RenderableType:
     now = film.moments[-1]
+    blank = [Text()] if brush.height >= _TALL else []
     rows = [
         _title(now, brush),
-        Text(),
+        *blank,
         *_chart(film.moments, brush),
         _axis(now, brush),
-        Text(),
+        *blank,
         *_window(now, brush),
-        Text(),
+        *blank,
         *_bill(now.bill, brush),
         Text(),
-        *(event_line(event, brush) for event in film.events[-max(3, brush.height - _REST) :]),
+        *(event_line(event, brush) for event in _newest(film.events, brush.event_rows)),
     ]
     return Group(*rows)
 
 
+def next_steps(window: int) -> tuple[str, ...]:
+    return (
+        f"Next:  ebb explain --example --window {window // 1000}k    what was removed, and why",
+        "       ebb audit                             what your own sessions cost",
+        "       ebb run -- claude                     keep your agent inside its window",
+    )
+
+
+def _newest(events: Sequence[Event], room: int) -> Sequence[Event]:
+    """The newest events; the overflow stays, because without it nobody sees why the others are needed."""
+    newest = events[-room:]
+    overflow = [event for event in events[: len(events) - len(newest)] if event.kind == "overflow"]
+    return [*overflow, *newest[len(overflow) :]]
+
+
 def event_line(event: Event, brush: Brush) -> Text:
     saved = f"{brush.sign('−', '-')}{short_number(event.saved)}" if event.saved else ""
-    room = min(brush.width, WIDEST) - 16 - (8 if saved else 0)
+    room = brush.text_width - 16 - (8 if saved else 0)
     text = one_line(brush.sign(event.text, _ascii(event.text)), room)
     return Text.assemble(
         (f" {event.call:>3}  ", QUIET),
@@ -106,8 +149,8 @@ def _ascii(text: str) -> str:
 
 
 def _title(now: Moment, brush: Brush) -> Text:
-    dot, room = brush.sign("·", "-"), min(brush.width, WIDEST)
-    facts = f" a window of {round_number(now.window)} {dot} no model is called"
+    dot, room = brush.sign("·", "-"), brush.text_width
+    facts = f" window {round_number(now.window)} {dot} no model is called"
     title = f" an agent repairs a tide gauge's report {dot}{facts}"
     count = f"call {now.call} of {now.calls}"
     text = title if len(f"ebb demo{title}  {count}") <= room else facts
@@ -118,8 +161,8 @@ def _title(now: Moment, brush: Brush) -> Text:
 def _chart(moments: Sequence[Moment], brush: Brush) -> Iterator[Text]:
     now = moments[-1]
     places = [round(column * (now.calls - 1) / (brush.columns - 1)) for column in range(brush.columns)]
-    unit = now.window * _ABOVE / _ROWS
-    for row in reversed(range(_ROWS)):
+    unit = now.window * _ABOVE / brush.chart_rows
+    for row in reversed(range(brush.chart_rows)):
         base = row * unit
         cells = [_cell(moments[place] if place < len(moments) else None, now, base, unit, brush) for place in places]
         text = Text(no_wrap=True)
@@ -166,42 +209,44 @@ def _eighths(tokens: int, base: float, unit: float) -> int:
 
 
 def _axis(now: Moment, brush: Brush) -> Text:
-    sent = f"{brush.sign('█', '#')} sent, now {short_number(now.sent)}"
-    without = f"{brush.sign('░', ':')} without Ebbtide, now {short_number(now.raw)}"
+    sent = f"{brush.sign('█', '#')} sent {short_number(now.sent)}"
+    without = f"{brush.sign('░', ':')} without Ebbtide {short_number(now.raw)}"
     over = f"{brush.sign('░', ':')} over the window"
     removed = f"{brush.sign('▒', '%')} removed"
-    beyond = ("   ", (over, OVER)) if now.raw > now.window else ()
-    return Text.assemble(
-        " " * _LABEL, (sent, OURS), "   ", (removed, OURS), "   ", (without, RAW), *beyond, no_wrap=True
-    )
+    beyond = ("  ", (over, OVER)) if now.raw > now.window else ()
+    return Text.assemble(" " * _LABEL, (sent, OURS), "  ", (removed, OURS), "  ", (without, RAW), *beyond, no_wrap=True)
 
 
 def _window(now: Moment, brush: Brush) -> Iterator[Text]:
     """The parts of the request, as shares of the window."""
     full, free = brush.sign("█", "#"), brush.sign("·", ".")
     bar, legend = Text(f"{'request':>{_LABEL - 1}} ", style=QUIET), Text(" " * _LABEL, no_wrap=True)
+    free_share = max(0.0, 1 - now.sent / now.acts_at) if now.acts_at else 0.0
+    left = f"left until it acts: {free_share:.0%}"
     used = 0
     for kind, tokens in now.parts:
         name, style = _PART.get(kind, (kind, QUIET))
         cells = round(brush.columns * tokens / now.window)
         used += cells
         bar.append(full * cells, style)
-        if cells:
-            legend.append(f"{full} {name} {short_number(tokens)}   ", style)
+        part = f"{full} {name} {short_number(tokens)}  "
+        if cells and legend.cell_len + len(part) + len(left) <= brush.text_width:
+            legend.append(part, style)
     acts = round(brush.columns * now.acts_at / now.window)
     for column in range(used, brush.columns):
         bar.append(brush.sign("┆", "|") if column == acts else free, OURS if column == acts else f"dim {QUIET}")
-    free_share = max(0.0, 1 - now.sent / now.acts_at) if now.acts_at else 0.0
-    legend.append(f"left until it acts: {free_share:.0%}", QUIET)
+    legend.append(left, QUIET)
     yield bar
     yield legend
 
 
 def _bill(bill: Bill, brush: Brush) -> Iterator[Text]:
     longest = max(bill.without_ebbtide, bill.with_ebbtide)
-    room = brush.columns - 30
+    share = f"{brush.sign('−', '-') if bill.saved_share >= 0 else '+'}{abs(bill.saved_share):.0%}"
+    beside = f" {money(bill.with_ebbtide, dollars=bill.dollars)}  {share}  {basis(bill)}"
+    room = brush.text_width - _LABEL - len(beside)
     for name, amount, style, sign in (
-        ("raw", bill.without_ebbtide, RAW, brush.sign("░", ":")),
+        ("without", bill.without_ebbtide, RAW, brush.sign("░", ":")),
         ("ebbtide", bill.with_ebbtide, OURS, brush.sign("█", "#")),
     ):
         cells = max(1, round(room * amount / longest)) if longest else 1
@@ -209,9 +254,7 @@ def _bill(bill: Bill, brush: Brush) -> Iterator[Text]:
         text.append(sign * cells, style)
         text.append(f" {money(amount, dollars=bill.dollars)}", "bold")
         if name == "ebbtide":
-            text.append(
-                f"  {brush.sign('−', '-') if bill.saved_share >= 0 else '+'}{abs(bill.saved_share):.0%}", f"bold {OURS}"
-            )
+            text.append(f"  {share}", f"bold {OURS}")
             text.append(f"  {basis(bill)}", QUIET)
         yield text
 
@@ -221,4 +264,4 @@ def money(amount: float, *, dollars: bool) -> str:
 
 
 def basis(bill: Bill) -> str:
-    return f"at {PRICED_AS}'s prices" if bill.dollars else "as input tokens at full price"
+    return f"at {bill.model}'s prices" if bill.dollars else "as input tokens at full price"

@@ -15,20 +15,21 @@ from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit
 from ebbtide.display import short_number
 from ebbtide.formats import RecordedCall, load
-from ebbtide.money import session_cost
+from ebbtide.money import SessionFigures, session_cost, session_figures
 from ebbtide.policy import Policy
 from ebbtide.policy.adjust import with_passes
+from ebbtide.replay.billing import SessionBiller
 from ebbtide.runtime import Context, Ready
-from ebbtide.store import open_store
+from ebbtide.store import Record, open_store
+from ebbtide.wire import WIRES
+from ebbtide.wire.protocol import Wire
 
 WINDOW = 80_000
-"""Tokens. The session ends at 160k and asks for replies of 32k, so that everything the engine does happens once."""
+"""Tokens. The session ends at 161k and asks for replies of 32k, so that everything the engine does happens once."""
 MIN_SAVINGS = 2_000
 """What a compaction must free in the demo (R284). Policies for long sessions require ten times that."""
 QUERY = "no station"
 """Mentioned once, early, in an unimportant error."""
-PRICED_AS = "claude-sonnet-5"
-"""The recorded model has no price, so those of this one are used."""
 _SESSION = "demo"
 
 Kind = Literal["overflow", "offload", "removed", "summary", "recall"]
@@ -67,13 +68,12 @@ class Bill:
 
     without_ebbtide: float
     with_ebbtide: float
+    saved_share: float
+    """Of the cost without Ebbtide."""
     dollars: bool
     """Otherwise in input tokens at full price."""
-
-    @property
-    def saved_share(self) -> float:
-        """As a share of the cost without Ebbtide."""
-        return 1 - self.with_ebbtide / self.without_ebbtide if self.without_ebbtide else 0.0
+    model: str
+    """Whose prices these are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +97,14 @@ class Moment:
 
 def play_story(policy: Policy, *, window: int = WINDOW) -> Iterator[Moment]:
     """Play call by call, at the recorded times, with a store in memory. Nothing is written."""
-    return _Player(policy, window, list(load(example.path()).requests())).play()
+    recording = load(example.path())
+    return _Player(policy, window, list(recording.requests()), WIRES[recording.wire]).play()
 
 
 class _Player:
-    def __init__(self, policy: Policy, window: int, calls: Sequence[RecordedCall]) -> None:
+    def __init__(self, policy: Policy, window: int, calls: Sequence[RecordedCall], wire: Wire) -> None:
         self._calls, self._now, self._has_overflowed = calls, 0.0, False
+        self._biller, self._bills = SessionBiller(wire, calls, "claude-code"), list[Record]()
         self._store = open_store(None)
         self._context = Context(
             model=calls[0].model,
@@ -117,35 +119,42 @@ class _Player:
     def play(self) -> Iterator[Moment]:
         for number, call in enumerate(self._calls, 1):
             self._now = call.at if call.at is not None else self._now + 1.0
-            ready = self._context.prepare(call.request)
-            events = [*self._overflow(number, ready), *self._events(number, ready)]
+            request = self._biller.with_breakpoints(call)
+            ready = self._context.prepare(request)
+            assert isinstance(ready.body, dict), "the request was one"
+            self._bills.append(self._biller.record(number, call, request, ready.body, self._now))
+            figures = session_figures(session_cost([*self._store.peek(_SESSION).read().records, *self._bills]))
+            events = [*self._overflow(number, ready, figures.tokens_without), *self._events(number, ready)]
             if number == len(self._calls):
                 events += self._recall(number, ready)
-            yield self._moment(number, ready, events)
+            yield self._moment(number, ready, figures, events)
 
-    def _moment(self, number: int, ready: Ready, events: list[Event]) -> Moment:
+    def _moment(self, number: int, ready: Ready, figures: SessionFigures, events: list[Event]) -> Moment:
         report = ready.report
-        cost = session_cost(self._store.peek(_SESSION).read().records, PRICED_AS)
-        savings = cost.dollars or cost.tokens
-        raw = savings.total_cost + savings.claimed + savings.pending
         return Moment(
             call=number,
             calls=len(self._calls),
             window=report.window,
             acts_at=report.auto_at,
-            raw=report.tokens_untouched,
+            raw=figures.tokens_without,
             before=report.tokens_before,
-            sent=report.tokens_after,
+            sent=figures.tokens,
             parts=tuple(report.made_of.messages.items()),
-            bill=Bill(without_ebbtide=raw, with_ebbtide=savings.total_cost, dollars=cost.dollars is not None),
+            bill=Bill(
+                without_ebbtide=figures.cost_without,
+                with_ebbtide=figures.cost,
+                saved_share=figures.saved_share,
+                dollars=figures.in_dollars,
+                model=self._calls[0].model,
+            ),
             events=tuple(events),
         )
 
-    def _overflow(self, number: int, ready: Ready) -> Iterator[Event]:
-        if self._has_overflowed or ready.report.tokens_untouched <= ready.report.window:
+    def _overflow(self, number: int, ready: Ready, untouched: int) -> Iterator[Event]:
+        if self._has_overflowed or untouched <= ready.report.window:
             return
         self._has_overflowed = True
-        size = f"{short_number(ready.report.tokens_untouched)} tokens"
+        size = f"{short_number(untouched)} tokens"
         yield Event(kind="overflow", call=number, text=f"without Ebbtide {size}: the provider refuses from here on")
 
     def _events(self, number: int, ready: Ready) -> Iterator[Event]:
@@ -163,10 +172,9 @@ class _Player:
         hit = next((hit for hit in self._context.recall(QUERY) if hit.message >= 0), None)
         if hit is None:
             return
-        page = self._context.read(hit.handle)
-        answer = page.text.strip().splitlines()[-1]
-        where = "in the request" if answer in str(ready.body) else "removed"
-        yield Event(kind="recall", call=number, text=f"“{QUERY}”: “{answer}” (message {page.message}, {where})")
+        answer = self._context.read(hit.handle).text.strip().splitlines()[-1]
+        where = "still there" if answer in str(ready.body) else "found again"
+        yield Event(kind="recall", call=number, text=f"{where}: “{answer}”")
 
 
 def with_demo_savings(policy: Policy) -> Policy:
@@ -198,7 +206,7 @@ def _describe_removal(_: Step, edits: Sequence[Edit]) -> str:
 def _describe_summary(step: Step, edits: Sequence[Edit]) -> str:
     messages = len({item.message for edit in edits for item in step.covered_items(edit)})
     summary = sum(item.tokens for edit in edits for item in edit.replacement if not item.id)
-    return f"{messages} messages become a summary of {short_number(summary)}; user messages stay"
+    return f"{messages} messages become a summary of {short_number(summary)}; yours stay"
 
 
 _DESCRIBE = {"offload": _describe_offload, "removed": _describe_removal, "summary": _describe_summary}

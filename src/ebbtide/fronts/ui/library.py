@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from ebbtide.audit.history import History, build_history
-from ebbtide.audit.simulate import simulate
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.view import View
 from ebbtide.formats import Recording, load
@@ -24,6 +23,7 @@ from ebbtide.fronts.ui.trace import Tracer
 from ebbtide.policy import PRESETS, Policy, preset
 from ebbtide.recall.handles import read_since
 from ebbtide.recall.search import RecallSearch
+from ebbtide.replay.simulate import simulate
 from ebbtide.store import Position, SessionInfo, Store
 
 T = TypeVar("T")
@@ -255,7 +255,9 @@ class Library:
             raise BadRequest(f"{row.session} has no request to a model")
         window = setting.window or self._window_for(calls[-1].model)
         policy = preset(setting.policy, model=calls[-1].model)
-        history, log = simulate(calls, name=row.session, wire=recording.wire, policy=policy, window=window)
+        history, log = simulate(
+            calls, name=row.session, wire=recording.wire, policy=policy, window=window, format=recording.format
+        )
         return OpenSession(
             row=row,
             history=history,

@@ -35,7 +35,7 @@ from ebbtide.fronts.ui.serialize import (
     original_text,
 )
 from ebbtide.fronts.ui.trace import Trace, cached_tokens, list_batch_marks
-from ebbtide.money import SessionCost, session_cost
+from ebbtide.money import SessionCost, session_cost, session_figures
 from ebbtide.policy import PRESETS
 from ebbtide.recall.search import mask_page, search_masked
 from ebbtide.replay.policies import NAMES
@@ -314,7 +314,7 @@ def _commands(library: Library, opened: OpenSession) -> Json:
 
 def _summary(library: Library, opened: OpenSession, query: Mapping[str, str]) -> Json:
     history, trace, cost = opened.history, _trace(opened), _cost(opened)
-    window = library.window(opened)
+    window, figures = library.window(opened), session_figures(cost)
     edits = [edit for step in history.steps for edit in step.batch.edits if not step.undone]
     return {
         **_head(library, opened, query),
@@ -322,10 +322,10 @@ def _summary(library: Library, opened: OpenSession, query: Mapping[str, str]) ->
         "edits": sum(len(step.batch.edits) for step in history.steps),
         "summaries": sum(edit.by in COMPACTION_PASSES for edit in edits),
         "removed": sum(edit.saved for edit in edits),
-        "tokens": trace.tokens[-1] if trace.tokens else 0,
-        "untouched": trace.untouched[-1] if trace.untouched else 0,
-        "peak": max(trace.tokens, default=0),
-        "untouched_peak": max(trace.untouched, default=0),
+        "tokens": figures.tokens,
+        "untouched": figures.tokens_without,
+        "peak": figures.peak,
+        "untouched_peak": figures.peak_without,
         "untouched_over": sum(tokens > window for tokens in trace.untouched),
         "hit_rate": trace.hit_rate,
         "breaks": len(trace.breaks),
