@@ -24,7 +24,9 @@ def body() -> dict:
     return {"model": "claude-opus-4-8", "max_tokens": 1_000, "tools": TOOLS, "messages": messages}
 
 
-@pytest.mark.parametrize(("mode", "saved"), [("path", "saved to /"), ("tool", "saved as ebb:"), ("off", "saved as ebb:")])
+@pytest.mark.parametrize(
+    ("mode", "saved"), [("path", "saved to /"), ("tool", "saved as ebb:"), ("off", "saved as ebb:")]
+)
 def test_a_stub_names_a_file_only_if_the_model_may_open_it(mode, saved, tmp_path):
     context = ebbtide.Context(model="claude-opus-4-8", window=40_000, store=tmp_path, recall=mode)
     sent = context.prepare(body()).body

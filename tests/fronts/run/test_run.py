@@ -38,9 +38,31 @@ def test_an_unchanged_program_works_in_a_smaller_window(upstream, tmp_path):
 
     assert (done.returncode, done.stdout) == (7, "done\n"), done.stderr
     assert [exchange.status for exchange in upstream.requests] == [200] * 12
-    assert "12 requests in 1 conversation\n" in done.stderr
-    assert int(re.search(r"removed +([\d,]+) tokens", done.stderr)[1].replace(",", "")) > WINDOW
-    assert list((tmp_path / "store").rglob("*.jsonl"))
+    assert f"ebb run: {Path(sys.executable).name} -> ebbtide -> {upstream.url[7:]} or the provider" in done.stderr
+    assert re.search(r"12 requests in 1 conversation, the largest 1\d\.\dk tokens\n", done.stderr)
+    (name,) = [log.stem for log in (tmp_path / "store").rglob("*.jsonl")]
+    assert f"session    {name}; for more: ebb report {name}\n" in done.stderr
+
+    report = subprocess.run([*EBB, "report", name, "--json"], env=environ, capture_output=True, text=True, check=True)
+    savings = json.loads(report.stdout)[0]["savings"]
+    assert "removed" in done.stderr
+    told = re.search(r"removed +([\d.]+)k tokens, by \d+ edit", done.stderr)
+    assert float(told[1]) == round(savings["tokens_out"] / 1000, 1), "the same figures as in the report"
+    paid = re.search(r"(saved|not paid back yet:) +\$([\d.]+) \(.* after cache prices and our own calls", done.stderr)
+    assert (float(paid[2]), paid[1] == "saved") == (
+        pytest.approx(abs(savings["saved_usd"]), abs=0.006), savings["saved_usd"] >= 0,
+    )  # fmt: skip
+
+
+def test_refused_and_unanswered_requests_are_in_the_summary(tmp_path):
+    pytest.importorskip("anthropic")
+    with Upstream(script("anthropic", ends=False), window=2_000) as small:
+        environ = environment(tmp_path, ANTHROPIC_BASE_URL=small.url)
+        refused = ebb_run("--shadow", "--", *python(AGENT, "0"), environ=environ)
+    dead = ebb_run("--", *python(AGENT, "0"), environ=environment(tmp_path, ANTHROPIC_BASE_URL=small.url))
+
+    assert re.search(r"refused +1 request answered with an error", refused.stderr), refused.stderr
+    assert re.search(r"unanswered +1 request that the provider did not answer", dead.stderr), dead.stderr
 
 
 def test_a_wrong_option_is_explained_and_starts_nothing(tmp_path):
@@ -269,6 +291,6 @@ def test_the_summary_says_if_the_proxy_does_not_answer():
 
 
 def test_the_summary_names_overflows_and_fallbacks_only_if_there_were_any():
-    assert "rescued               2 requests refused" in format_summary({"requests": 9, "overflows": 2}, "claude")
-    assert "fell back             3 requests sent" in format_summary({"requests": 9, "fallbacks": 3}, "claude")
+    assert "rescued    2 requests refused" in format_summary({"requests": 9, "overflows": 2}, "claude")
+    assert "fell back  3 requests sent" in format_summary({"requests": 9, "fallbacks": 3}, "claude")
     assert "fell back" not in format_summary({"requests": 9, "fallbacks": 0}, "claude")

@@ -36,6 +36,7 @@ from ebbtide.fronts.proxy.meters import LibraryLogHandler, Meters
 from ebbtide.fronts.proxy.options import OWN_MODEL, Options
 from ebbtide.fronts.proxy.otel import otel_exporter
 from ebbtide.fronts.proxy.recall_loop import OpenAnswer, RecallLoop
+from ebbtide.fronts.proxy.receipts import build_receipts
 from ebbtide.fronts.proxy.sessions import OutgoingRequest, ProxySession, Sessions, SummarizerFor, UpstreamRoute
 from ebbtide.fronts.proxy.upstream_summarizer import UpstreamSummarizer
 from ebbtide.fronts.proxy.upstreams import Target, find_target
@@ -123,7 +124,7 @@ class Proxy:
             self.meters.count("ebb_refused_total", status=admission.status)
             return self._refuse(admission.status, admission.reason)
         path = admission.path.partition("?")[0]
-        page = _own_page(request.method, path, self)
+        page = await _own_page(request.method, path, self)
         if page is not None:
             return page
         target = find_target(self.options.upstreams, admission.path, headers)
@@ -221,6 +222,8 @@ class Proxy:
     def _log_answer(self, arrival: Arrival, code: int, outgoing: OutgoingRequest | None = None) -> None:
         seconds = time.perf_counter() - arrival.started
         self.meters.count("ebb_requests_total", wire=arrival.wire, status=code)
+        if arrival.wire and code >= 400:
+            self._tally_failure("refused_requests", outgoing)
         self.meters.observe("ebb_first_byte_seconds", seconds)
         fields: dict[str, object] = {"status": code, "ms": round(seconds * 1000, 1), "upstream": arrival.target.name}
         if outgoing is not None:
@@ -232,6 +235,10 @@ class Proxy:
             fields |= {"method": arrival.request.method, "path": _loggable(arrival.path)}
         self.meters.log.line("request", **fields)
 
+    def _tally_failure(self, name: str, outgoing: OutgoingRequest | None) -> None:
+        for tally in (self.meters.total, *([outgoing.session.tally] if outgoing else [])):
+            setattr(tally, name, getattr(tally, name) + 1)
+
     def _unreachable(self, arrival: Arrival, error: BaseException) -> web.StreamResponse:
         kind, name = type(error).__name__, arrival.target.name
         self._count_upstream_failure(arrival, kind)
@@ -240,6 +247,8 @@ class Proxy:
 
     def _count_upstream_failure(self, arrival: Arrival, kind: str) -> None:
         self.meters.count("ebb_upstream_failures_total", kind=kind)
+        if arrival.wire:
+            self._tally_failure("unanswered_requests", None)
         self.meters.log.line("upstream", upstream=arrival.target.name, error=kind, path=_loggable(arrival.path))
 
     def _refuse(self, code: int, reason: str) -> web.Response:
@@ -250,6 +259,7 @@ class Proxy:
     def _refuse_as_provider(self, arrival: Arrival, code: int, reason: str) -> web.Response:
         """Refuse a request that is known to be over the window in the form that its provider would use."""
         self.meters.count("ebb_refused_total", status=code)
+        self._tally_failure("refused_requests", None)
         self.meters.log.line("refused", status=code, said=reason)
         is_late = code >= 500
         body = WIRES[arrival.wire].replies.error_body(reason, is_overloaded=is_late)
@@ -284,14 +294,17 @@ def _error_response(code: int, reason: str) -> web.Response:
     return web.json_response({"type": "error", "error": error}, status=code, headers={"x-ebb-proxy": "refused"})
 
 
-def _own_page(method: str, path: str, proxy: Proxy) -> web.Response | None:
+async def _own_page(method: str, path: str, proxy: Proxy) -> web.Response | None:
     """Return the page at this path; None if the path belongs to an upstream."""
-    if path not in _PAGES and not path.startswith("/ebb/"):
+    names = (*_PAGES, _RECEIPTS)
+    if path not in names and not path.startswith("/ebb/"):
         return None
-    if path not in _PAGES:
-        return web.json_response({"error": f"no such page; there are {', '.join(_PAGES)}"}, status=404)
+    if path not in names:
+        return web.json_response({"error": f"no such page; there are {', '.join(names)}"}, status=404)
     if method not in ("GET", "HEAD"):
         return web.json_response({"error": "GET only"}, status=405, headers={"Allow": "GET, HEAD"})
+    if path == _RECEIPTS:
+        return web.json_response({"receipts": await build_receipts(proxy.engine, proxy.sessions)})
     return _PAGES[path](proxy)
 
 
@@ -335,6 +348,7 @@ def _session_fields(session: ProxySession) -> dict[str, object]:
     }
 
 
+_RECEIPTS = "/ebb/receipts"
 _PAGES = {"/healthz": _health, "/metrics": _metrics, "/ebb/summary": _summary, "/ebb/sessions": _sessions}
 
 

@@ -121,7 +121,8 @@ def _print_end(proxy: ProxyProcess, plan: LaunchPlan) -> None:
         _print_error(f"ebb run: the proxy could not start: {proxy.failure.removeprefix('ebb: ')}")
     else:
         summary = proxy.summary() if proxy.was_needed() else {"requests": 0}
-        _print_error(format_summary(summary, plan.program, restarts=proxy.restarts))
+        receipts = proxy.receipts() if summary.get("requests") else []
+        _print_error(format_summary(summary, plan.program, receipts=receipts, restarts=proxy.restarts))
 
 
 def _proxy_options(args: argparse.Namespace, plan: LaunchPlan, settings: Settings) -> list[str]:

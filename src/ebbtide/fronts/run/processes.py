@@ -31,6 +31,8 @@ START_SECONDS = 120.0
 """Time to start: a hundred times what it takes, for busy machines."""
 STOP_SECONDS = 5.0
 """Time to stop: it has no requests left by then."""
+_ANSWER_SECONDS = 20.0
+"""Time for the figures at the end: a long session's log takes a second."""
 _HEAD_START = 0.25
 """Seconds that a program has for itself. One that ends by then, or that asks no model, costs no proxy."""
 _BACKLOG = 1024
@@ -110,6 +112,11 @@ class ProxyProcess:
         """Return the totals so far; empty if the proxy does not answer."""
         return self._page("/ebb/summary")
 
+    def receipts(self) -> list[Mapping[str, object]]:
+        """Return what each session came to; empty if the proxy does not answer."""
+        receipts = self._page("/ebb/receipts").get("receipts")
+        return receipts if isinstance(receipts, list) else []
+
     def was_needed(self) -> bool:
         """Whether the program ran long enough, or connected."""
         with self._lock:
@@ -126,7 +133,7 @@ class ProxyProcess:
     def _page(self, path: str) -> Mapping[str, object]:
         # Not through a proxy that the environment may name: that one cannot reach this machine.
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with suppress(OSError, ValueError), direct.open(f"{self.address}{path}", timeout=STOP_SECONDS) as response:
+        with suppress(OSError, ValueError), direct.open(f"{self.address}{path}", timeout=_ANSWER_SECONDS) as response:
             content = json.load(response)
             return content if isinstance(content, dict) else {}
         return {}
