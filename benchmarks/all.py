@@ -20,7 +20,7 @@ from typing import Any
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 SPEED = ("install_size", "import_time", "per_turn", "acting", "memory", "store", "store_bytes", "proxy")
-KEPT = ("tokens", "retention", "folds", "recall")
+KEPT = ("tokens", "retention", "folds", "recall", "questions")
 """Benchmarks of counting, retention and recall. On a busy machine only the query times change."""
 TRUST = ("isolation",)
 SCRIPTS = (*SPEED, *KEPT, *TRUST)

@@ -3,8 +3,10 @@
 At each recorded compaction it takes the identifiers that the agent uses in its next 30 calls, had seen before, and no
 longer sees in the request after the compaction. It searches for each by name, and separately with a query made only of
 what is visible at its first use: the last text of the user and of the agent. An identifier is found if one of the first
-five hits contains it. Then it measures how long a query takes in the longest session, and how long the index takes to
-build.
+five hits contains it. Long texts contain more, so the mean size of a hit is measured too; and each half of the
+recordings by itself, because the ranking was chosen on one of them (`recordings.py`).
+
+Then it measures how long a query takes in the longest session, and how long the index takes to build.
 
     python benchmarks/recall.py [--data DIR] [--json]    all recordings with compactions; about three minutes
     python benchmarks/recall.py --speed                  only the times
@@ -24,6 +26,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from recordings import halves
 
 import ebbtide
 from ebbtide.core.tokens.estimator import DEFAULT
@@ -47,6 +51,9 @@ class Tally:
     asked: int = 0
     by_name: int = 0
     by_request: int = 0
+    hits: int = 0
+    """For the queries by request."""
+    hit_chars: int = 0
     missed: list[str] = field(default_factory=list)
     times: list[tuple[float, float]] = field(default_factory=list)
     """For each query by name."""
@@ -56,6 +63,8 @@ class Tally:
         self.asked += other.asked
         self.by_name += other.by_name
         self.by_request += other.by_request
+        self.hits += other.hits
+        self.hit_chars += other.hit_chars
         self.missed += other.missed
         self.times += other.times
 
@@ -121,6 +130,8 @@ def at_point(session: Session, recall: RecallSearch, calls: Sequence[Any], n: in
             asked = visible(session.wire, calls[j].request)
             hits = recall.search(asked, limit=TOP) if asked else ()
             held[j] = [recall.read(hit.handle, end=hit.total).text for hit in hits]
+            tally.hits += len(hits)
+            tally.hit_chars += sum(hit.total for hit in hits)
         tally.by_request += any(name in text for text in held[j])
     return tally
 
@@ -132,8 +143,8 @@ def output(wire: str, response: Any) -> str:
 
 def blocks_of(wire: str, response: Any) -> Iterator[Any]:
     shape = WIRES[wire]
-    for message in shape.reply(response) if response else ():
-        yield from shape.blocks(message, shape.list_key)
+    for message in shape.replies.as_messages(response) if response else ():
+        yield from shape.messages.split(message, shape.list_key)
 
 
 def items_of(wire: str, request: Any) -> tuple[Item, ...]:
@@ -207,13 +218,16 @@ def times_of(times: list[tuple[float, float]]) -> dict[str, float]:
 
 def found_again(data: Path, folder: Path) -> dict[str, Any]:
     """Run all recordings that have something to search for."""
-    whole, files = Tally(), {}
+    whole, files, own_half = Tally(), {}, halves(data)
+    by_half = {"search": Tally(), "report": Tally()}
     for n, path in enumerate(sorted(data.glob("*/*.jsonl.gz"))):
         tally = measure(path, folder / str(n))
         if tally.asked:
             files[f"{path.parent.name}/{path.name[:13]}"] = shares(tally) | {"missed": tally.missed[:4]}
+            by_half[own_half[f"{path.parent.name}/{path.name}"]].add(tally)
             whole.add(tally)
-    return shares(whole) | {"by_name_ms": times_of(whole.times), "files": files}
+    parts = {half: shares(tally) for half, tally in by_half.items()}
+    return shares(whole) | {"by_name_ms": times_of(whole.times), "halves": parts, "files": files}
 
 
 def shares(tally: Tally) -> dict[str, Any]:
@@ -222,6 +236,7 @@ def shares(tally: Tally) -> dict[str, Any]:
         "asked": tally.asked,
         "by_name": tally.by_name / tally.asked,
         "by_request": tally.by_request / tally.asked,
+        "hit_characters": tally.hit_chars / max(1, tally.hits),
     }
 
 
@@ -238,11 +253,13 @@ def shown(told: dict[str, Any]) -> Iterator[str]:
             yield f"{name:<38} {counts} {_found(row)}  {row['missed']}"
         yield f"\n{again['compactions']} compactions, {again['asked']} identifiers that left; in the first {TOP} hits:"
         yield f"  {_found(again)}"
+        yield from (f"  {_found(row)}, half `{half}`" for half, row in again["halves"].items())
         yield f"  a query by name takes {_times(again['by_name_ms'])}"
 
 
 def _found(row: dict[str, Any]) -> str:
-    return f"{row['by_name']:7.2%} by name, {row['by_request']:6.1%} by the visible request"
+    size = f"hits of {row['hit_characters']:,.0f} characters"
+    return f"{row['by_name']:7.2%} by name, {row['by_request']:6.1%} by the visible request ({size})"
 
 
 def _times(one: dict[str, float]) -> str:

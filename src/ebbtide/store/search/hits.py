@@ -57,11 +57,10 @@ def rank(candidates: Iterable[Candidate], query: Query) -> list[list[Candidate]]
 
     def key(group: list[Candidate]) -> tuple[int, bool, int, float, int]:
         first, place, entry = group[0], group[0].row.place, group[0].row.entry
+        if first.terms:  # a sentence: its score says it all
+            return first.stage, False, 0, -first.score, -place
         exact = sum(_has_name(entry.path, name) or _has_name(entry.text, name) for name in names)
         weight = _KIND_WEIGHTS.get(entry.kind, 1.0) * (1 + _NEWEST_BONUS * place / newest)
-        if first.terms:
-            text = entry.text.lower()
-            weight *= sum(term.written.lower() in text for term in first.terms)
         return first.stage, query.text not in entry.text, -exact, -first.score * weight, -place
 
     return sorted(groups.values(), key=key)

@@ -14,7 +14,8 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from ebbtide.store.search.hits import Candidate, rank
-from ebbtide.store.search.tables import IndexHit, Scope, read_entry, storable
+from ebbtide.store.search.loose import Scores, find_any, phrase, quote
+from ebbtide.store.search.tables import IndexHit, Scope, read_entry
 from ebbtide.store.search.words import Query, Term, trigrams
 
 _CANDIDATES = 20  # of each stage, whose texts are read: four for each of the five that are shown
@@ -22,17 +23,11 @@ _LITERAL = 10  # more that contain the query exactly, if its words are in many t
 _MAX_READ = 2_000  # texts, to look for these: a word in more texts is found among the first anyway
 _STRICT_TERMS = 24  # a query with more words is a sentence: no other text holds all of it
 _MAX_TRIGRAMS = 48  # enough to leave few texts, which are then searched for the terms
-_LOOSE_TERMS = 32  # the rarest words of a long query say what it is about; more of them only cost time
-_COMMON, _FEW = 8, 6
-"""A word in more than an eighth of all texts is ignored, unless there are hardly any others."""
 _ANY_STAGE, _MEANING_STAGE = 3, 4
 
 _EMBEDDED_CHARS = 2_000  # of each text: an average over more words is too vague to compare
 _NEAREST = 20
 _MAX_EMBEDDED = 20_000  # entries, the newest: vectors of more do not fit into memory beside a conversation
-
-Scores = list[tuple[int, float]]
-"""Ids of entries, each with how well it matches: higher is better."""
 
 
 class Embeddings(Protocol):
@@ -68,22 +63,25 @@ def search(
     """
     seen: dict[int, Candidate] = {}
     groups: list[list[Candidate]] = []
-    for stage, find in enumerate((_side_by_side, _side_by_side_or_in_call, _within_words, _any_term)):
-        terms = query.terms if stage < _ANY_STAGE else _rarest_terms(db, query)
-        scores = find(_Search(db, query.text, terms, scope, seen)) if terms else []
-        loose = terms if stage == _ANY_STAGE else ()
-        seen |= {id: _candidate(db, id, score, stage, loose) for id, score in scores if id not in seen}
+    for stage, find in enumerate((_side_by_side, _side_by_side_or_in_call, _within_words)):
+        scores = find(_Search(db, query.text, query.terms, scope, seen))
+        seen |= {id: _candidate(db, id, score, stage) for id, score in scores if id not in seen}
         groups = rank(seen.values(), query)
         if len(groups) >= limit:
             break
+    if len(groups) < limit:
+        scores, terms = find_any(db, query, scope)
+        unseen = [(id, score) for id, score in scores if id not in seen][:_CANDIDATES]
+        seen |= {id: _candidate(db, id, score, _ANY_STAGE, terms) for id, score in unseen}
+        groups = rank(seen.values(), query)
     if embeddings is not None and len(groups) < limit:
         scores = _similar_meaning(db, embeddings, query.text, scope)
-        seen |= {id: _candidate(db, id, score, _MEANING_STAGE, ()) for id, score in scores if id not in seen}
+        seen |= {id: _candidate(db, id, score, _MEANING_STAGE) for id, score in scores if id not in seen}
         groups = rank(seen.values(), query)
     return [_hit(group, query) for group in groups[:limit]]
 
 
-def _candidate(db: sqlite3.Connection, id: int, score: float, stage: int, terms: Sequence[Term]) -> Candidate:
+def _candidate(db: sqlite3.Connection, id: int, score: float, stage: int, terms: Sequence[Term] = ()) -> Candidate:
     row = read_entry(db, "e.id = ?", (id,))
     assert row is not None, "no entry is ever removed from an index"
     return Candidate(row=row, score=score, stage=stage, terms=terms)
@@ -106,7 +104,7 @@ def _side_by_side_or_in_call(search: _Search) -> Scores:
 def _all_terms(search: _Search, columns: str) -> Scores:
     if len(search.terms) > _STRICT_TERMS:
         return []
-    phrases = " AND ".join(map(_phrase, search.terms))
+    phrases = " AND ".join(map(phrase, search.terms))
     scores = _match(search, f"{columns} : ({phrases})")
     return [*scores[:_CANDIDATES], *_with_exact_text(search, scores[_CANDIDATES:_MAX_READ])]
 
@@ -133,22 +131,17 @@ def _within_words(search: _Search) -> Scores:
     rows = search.db.execute(
         "SELECT e.id FROM grams JOIN entry e ON e.id = grams.rowid JOIN session s ON s.id = e.session "
         "WHERE grams MATCH ? AND (s.id = ? OR s.project = ?) ORDER BY e.id DESC",
-        (" AND ".join(map(_quote, grams)), search.scope.session, search.scope.project),
+        (" AND ".join(map(quote, grams)), search.scope.session, search.scope.project),
     )
     scores: Scores = []
     for id in islice((id for (id,) in rows if id in search.scope and id not in search.seen), _MAX_READ):
-        text = _candidate(search.db, id, 0.0, 0, ()).row.entry.text.lower()
+        text = _candidate(search.db, id, 0.0, 0).row.entry.text.lower()
         if all(part in text for part in parts):
             # There is no measure of relevance here, so a shorter text counts more.
             scores.append((id, 1 / (1 + len(text) / 1000)))
         if len(scores) == _CANDIDATES:
             break
     return scores
-
-
-def _any_term(search: _Search) -> Scores:
-    phrases = " OR ".join(map(_phrase, search.terms))
-    return _match(search, f"{{head about body}} : ({phrases})")[:_CANDIDATES]
 
 
 def _match(search: _Search, expression: str) -> Scores:
@@ -158,32 +151,6 @@ def _match(search: _Search, expression: str) -> Scores:
         (f"scope : {search.scope.word} AND {expression}",),
     )
     return [(int(id), float(score)) for id, score in rows.fetchall() if id in search.scope]
-
-
-def _rarest_terms(db: sqlite3.Connection, query: Query) -> tuple[Term, ...]:
-    counts = sorted((count, n, term) for n, term in enumerate(query.loose_terms) if (count := _count_texts(db, term)))
-    (entries,) = db.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()
-    rare = [term for count, _, term in counts if count <= entries // _COMMON]
-    return tuple(rare[:_LOOSE_TERMS] if len(rare) >= _FEW else [term for _, _, term in counts[:_FEW]])
-
-
-def _count_texts(db: sqlite3.Connection, term: Term) -> int:
-    """Count the texts with the term's rarest word; 0 if no text has one of its words."""
-    counts = []
-    for word in term.words:
-        row = db.execute("SELECT doc FROM vocabulary WHERE term = ?", (word,)).fetchone()
-        if row is None:
-            return 0
-        counts.append(int(row[0]))
-    return min(counts, default=0)
-
-
-def _phrase(term: Term) -> str:
-    return _quote(" ".join(term.words)) + (" *" if term.is_prefix else "")
-
-
-def _quote(text: str) -> str:
-    return '"' + storable(text).replace('"', '""') + '"'
 
 
 def _similar_meaning(db: sqlite3.Connection, embeddings: Embeddings, query: str, scope: Scope) -> Scores:

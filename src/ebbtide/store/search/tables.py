@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ebbtide.store.log_lines import Position
 from ebbtide.store.search.words import Term, split_words
 
-INDEX_VERSION = 3
+INDEX_VERSION = 4
 """Of the tables and of how text is split into words. An index of another version is built again."""
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{400,}")
 """Pictures, signatures and archives as text. They are not indexed: they would fill the index."""
@@ -26,11 +26,14 @@ CREATE TABLE session (id INTEGER PRIMARY KEY, project INTEGER, name TEXT, positi
     UNIQUE (project, name));
 CREATE TABLE message (session INTEGER, uuid TEXT, number INTEGER, PRIMARY KEY (session, uuid)) WITHOUT ROWID;
 CREATE TABLE entry (id INTEGER PRIMARY KEY, session INTEGER, handle TEXT, place INTEGER, message INTEGER, role TEXT,
-    kind TEXT, name TEXT, path TEXT, call_id TEXT, blob TEXT, digest TEXT, text BLOB, UNIQUE (session, handle));
+    kind TEXT, name TEXT, path TEXT, call_id TEXT, blob TEXT, digest TEXT, size INTEGER, text BLOB,
+    UNIQUE (session, handle));
 CREATE INDEX by_call ON entry (session, call_id) WHERE kind = 'call';
 CREATE INDEX by_digest ON entry (session, digest);
+CREATE INDEX by_place ON entry (session, place, kind, path, size);
 CREATE TABLE vector (id INTEGER PRIMARY KEY, model TEXT, data BLOB);
 CREATE VIRTUAL TABLE words USING fts5(scope, head, about, body, content='', tokenize='ascii');
+CREATE VIRTUAL TABLE prose USING fts5(body, content='', detail=none, tokenize='porter ascii');
 CREATE VIRTUAL TABLE grams USING fts5(body, content='', detail=none, tokenize='trigram');
 """
 
@@ -196,13 +199,14 @@ def _insert_entry(db: sqlite3.Connection, session: int, scope: str, entry: Index
     names = map(storable, (entry.role, entry.kind, entry.name, entry.path, entry.call_id, entry.blob))
     text = entry.text.encode("utf-8", "surrogatepass")
     row_id = db.execute(
-        "INSERT INTO entry (session, place, handle, text, digest, message, role, kind, name, path, call_id, blob) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (session, last + 1, entry.handle, text, entry.digest, entry.message, *names),
+        "INSERT INTO entry (session, place, handle, size, text, digest, message, role, kind, name, path, call_id, blob)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (session, last + 1, entry.handle, len(text), text, entry.digest, entry.message, *names),
     ).lastrowid
     body = _ENCODED.sub(" ", entry.text)
-    columns = map(split_words, (f"{entry.name} {entry.path}", entry.about, body))
+    columns = [split_words(text) for text in (f"{entry.name} {entry.path}", entry.about, body)]
     db.execute("INSERT INTO words (rowid, scope, head, about, body) VALUES (?, ?, ?, ?, ?)", (row_id, scope, *columns))
+    db.execute("INSERT INTO prose (rowid, body) VALUES (?, ?)", (row_id, columns[-1]))
     db.execute("INSERT INTO grams (rowid, body) VALUES (?, ?)", (row_id, storable(body)))
 
 

@@ -23,6 +23,8 @@ _EDGES = "\"'`.,;:!?()[]{}<>*|。，、；：！？（）「」『』“”‘�
 _MAX_QUERY = 4_000
 """Characters of a query that are used, half from each end: a query may be a complete request."""
 _MAX_TERMS = 400
+_SENTENCE = 4
+"""Words; two neighbouring characters of Chinese are one."""
 _GRAM = 3  # characters, as SQLite's trigram tokenizer has it
 
 
@@ -54,12 +56,20 @@ class Query:
     """Words, and phrases in quotes."""
 
     @property
+    def is_sentence(self) -> bool:
+        """Whether it has many words, also if they are in quotes. Otherwise it is a name, or two."""
+        counts = (len(term.words) if _is_cjk(term.words[0]) else len(term.written.split()) for term in self.terms)
+        return sum(counts) >= _SENTENCE
+
+    @property
     def loose_terms(self) -> tuple[Term, ...]:
-        """For a query that is a sentence: identifiers unchanged, Chinese in pairs of characters."""
-        terms: dict[Term, None] = {}
+        """What to look for if any of it is enough: of a sentence also each word of its names; of Chinese, pairs."""
+        terms, is_sentence = dict[Term, None](), self.is_sentence
         for term in self.terms:
-            pairs = not term.is_prefix and _is_cjk(term.words[0])
-            terms |= dict.fromkeys([Term(written=word, words=(word,)) for word in term.words] if pairs else [term])
+            words = [term] if len(term.words) == 1 else [Term(written=word, words=(word,)) for word in term.words]
+            if not _is_cjk(term.words[0]):
+                words = [term, *words] if is_sentence else [term]
+            terms |= dict.fromkeys(words)
         return tuple(terms)
 
 
