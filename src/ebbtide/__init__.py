@@ -15,13 +15,26 @@ if TYPE_CHECKING:
     from ebbtide.formats import Recording, load
     from ebbtide.fronts.sdk import session, wrap
     from ebbtide.policy import PRESETS, Policy, preset
-    from ebbtide.runtime import Compaction, Context, Event, Hit, Hooks, Page, Ready, Recall, Report, Summarizer, fit
+    from ebbtide.runtime import (
+        Cache,
+        Compaction,
+        Context,
+        Event,
+        Hit,
+        Hooks,
+        Page,
+        Ready,
+        Recall,
+        Report,
+        Summarizer,
+        fit,
+    )
     from ebbtide.wire.recall_tools import recall_tools
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "PRESETS", "BadConfig", "BadEdit", "BadRequest", "Blocked", "Busy", "Compaction", "Context",
+    "PRESETS", "BadConfig", "BadEdit", "BadRequest", "Blocked", "Busy", "Cache", "Compaction", "Context",
     "Conversation", "EbbtideError", "Edit", "Event", "Hit", "Hooks", "Item", "Page", "Policy", "Ready", "Recall",
     "Recording", "Report", "StoreError", "Summarizer", "Usage", "WontFit", "fit", "load", "preset", "recall_tools",
     "session", "wrap",
@@ -34,7 +47,8 @@ _HOMES = {
     ),
     "ebbtide.core.types": ("Edit", "Item", "Usage"),
     "ebbtide.runtime": (
-        *("Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Recall", "Report", "Summarizer", "fit"),
+        *("Cache", "Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Recall", "Report"),
+        *("Summarizer", "fit"),
     ),
     "ebbtide.formats": ("Recording", "load"),
     "ebbtide.fronts.sdk": ("session", "wrap"),

@@ -25,6 +25,7 @@ def call(
     usage: Usage | None = None,
     marks: tuple[int, ...] = (),
     ttl: float = 300,
+    hour: tuple[int, ...] = (),
 ) -> SentRequest:
     return SentRequest(
         at=at,
@@ -36,6 +37,7 @@ def call(
         usage=usage,
         breakpoints=marks,
         ttl=ttl,
+        hour=hour,
     )
 
 

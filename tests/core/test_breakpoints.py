@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,6 +25,10 @@ SONNET = "claude-sonnet-4-5"
 HOUR, MINUTES = 3600.0, 300.0
 STRATEGIES = [choose_by_value, first2_last2, static_plus_last]
 Chosen = Callable[..., tuple[BreakpointSlot, ...]]
+
+
+def replace(slot: BreakpointSlot, **changes: Any) -> BreakpointSlot:
+    return slot._replace(**changes)
 
 
 def request(*messages: int, tools: int = 2, system: int = 2, each: int = 500) -> list[BreakpointSlot]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.sent import CLAUDE, GPT, TALK, cached, call, chain
 from ebbtide.core.cache.prefix import find_cached_prefix, find_usage_anchor
-from ebbtide.core.types import SentRequest, Usage
+from ebbtide.core.types import FRONT, SentRequest, Usage
 
 
 def warm(sent: Sequence[SentRequest], messages: Sequence[str], *, now: float = 10, model: str = GPT) -> tuple[int, str]:
@@ -71,6 +71,20 @@ class TestWarmth:
         assert warm(sent, TALK[:12], model=CLAUDE) == (7, "no mark after message 6")
         assert warm(sent, [*TALK[:5], "x"], model=CLAUDE) == (4, "no mark after message 3")
         assert warm(sent, [*TALK[:3], "x"], model=CLAUDE) == (0, "message 3 changed, and no mark stood before it")
+
+    def test_what_is_kept_for_an_hour_outlives_the_rest(self) -> None:
+        sent = [call(TALK[:9], model=CLAUDE, marks=(3, 8), hour=(FRONT, 3))]
+
+        assert warm(sent, TALK[:12], model=CLAUDE, now=299) == (9, "message 9 is new")
+        assert warm(sent, TALK[:12], model=CLAUDE, now=300) == (4, "message 4 and what follows has expired")
+        assert warm(sent, TALK[:12], model=CLAUDE, now=3599)[0] == 4
+        assert warm(sent, [*TALK[:2], "x"], model=CLAUDE, now=900)[0] == 0
+        assert warm(sent, TALK[:12], model=CLAUDE, now=3600)[0] == 0
+
+    def test_a_front_kept_for_an_hour_is_no_message(self) -> None:
+        sent = [call(TALK[:9], model=CLAUDE, marks=(8,), hour=(FRONT,))]
+
+        assert warm(sent, TALK[:12], model=CLAUDE, now=900)[0] == 0
 
     def test_a_bill_without_cache_figures_is_no_cold_cache(self) -> None:
         """Gateways leave the fields out or fill them with zeros: warmth is then judged by time and prefix."""

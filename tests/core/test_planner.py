@@ -99,6 +99,15 @@ class TestWarmth:
     def test_a_cold_prefix_is_rewritten(self):
         assert self.act(cached_entries=0, growth=1000).edits
 
+    def test_what_expired_behind_a_prefix_kept_for_an_hour_is_rewritten_and_the_prefix_only_if_it_pays(self):
+        first_edit = LONG.entries.index(next(entry for entry in LONG.entries if entry.kind == "result"))
+        behind = self.act(cached_entries=1, kept_entries=first_edit, growth=1000)
+        inside = self.act(cached_entries=1, kept_entries=len(LONG.entries), growth=1000)
+
+        assert behind.edits
+        assert inside.edits == ()
+        assert "pays after" in inside.deferred_reason
+
     def test_the_high_threshold_forces_it(self):
         plan = make_plan(
             LONG, [clear_results], SMALL, situation(LONG, within=SMALL, idle=10.0, cached_entries=10, growth=1000)

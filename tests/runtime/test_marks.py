@@ -77,7 +77,7 @@ def test_a_client_that_sets_any_breakpoint_keeps_its_own_and_gets_no_other(own):
     assert prepare(request) is request
 
 
-@pytest.mark.parametrize("model", ["gpt-5", "my-local-model"])
+@pytest.mark.parametrize("model", ["gpt-oss-120b", "my-local-model"])
 def test_a_model_whose_provider_needs_no_breakpoints_gets_none(model):
     request = {**body(loop(9), system=LONG), "model": model}
 
@@ -160,6 +160,21 @@ def test_a_refused_lifetime_is_left_out_and_not_asked_for_again():
     assert not lifetimes(context.prepare(body(loop(5), system=[{"type": "text", "text": LONG}])).body)
 
 
+def test_after_a_pause_what_is_kept_for_an_hour_counts_as_cached_and_the_rest_as_cold():
+    """The first pause expires everything but the system prompt; from then on what stood is kept for an hour."""
+    clock = Clock()
+    context = ebbtide.Context(window=30_000, clock=clock)
+    list(grow(context, clock, range(1, 20), pauses=(18,)))
+    (kept,) = (mark for mark in context._session.log.state.sent[-1].hour if mark >= 0)
+    clock.tick(900)
+    report = context.prepare(body(loop(20), system=[{"type": "text", "text": LONG}])).report
+    plan_input = context._session.last.plan_input
+
+    assert plan_input.cached_entries == kept + 1
+    assert plan_input.is_cache_cold
+    assert 0 < report.warm < report.tokens_before
+
+
 def test_pauses_of_hours_stop_it():
     clock = Clock()
     context = ebbtide.Context(window=200_000, clock=clock)
@@ -201,3 +216,99 @@ def test_a_hundred_calls_without_breakpoints_are_billed_like_those_of_a_client_t
     assert MODEL.startswith("claude")
     assert ours.bill == pytest.approx(raw.bill, rel=0.02)
     assert unmarked.bill > 5 * raw.bill
+
+
+def raised(context, messages, **own):
+    system = [{"type": "text", "text": LONG, "cache_control": MARK}]
+    tools = [TOOLS[0], {**TOOLS[1], "cache_control": MARK}]
+    return context.prepare({**body(messages, system=system, tools=tools), "cache_control": MARK, **own}).body
+
+
+def test_a_clients_breakpoints_on_system_prompt_and_tools_ask_for_an_hour_if_wanted():
+    clock = Clock()
+    context = ebbtide.Context(window=200_000, clock=clock, marks=False, cache=ebbtide.Cache(raise_lifetimes=True))
+    first, second = raised(context, loop(3)), raised(context, loop(4))
+
+    for sent in (first, second):
+        assert lifetimes(sent) == ["system.0"]
+        assert sent["tools"][1]["cache_control"] == {**MARK, "ttl": "1h"}
+        assert sent["cache_control"] == MARK
+        assert not violations(WIRES["anthropic"], sent)
+
+
+def test_lifetimes_that_a_client_chose_are_left_alone_wherever_they_are():
+    hour = {**MARK, "ttl": "1h"}
+    block = {"type": "text", "text": LONG, "cache_control": {**MARK, "ttl": "5m"}}
+    system = [{"type": "text", "text": LONG, "cache_control": MARK}]
+    requests = [
+        {**body(loop(3), system=[{**system[0], "cache_control": hour}, *system])},
+        {**body([{"role": "user", "content": [block]}, *loop(3)[1:]], system=system)},
+        {**body(loop(3), system=system), "cache_control": {**MARK, "ttl": "5m"}},
+    ]
+    for request in requests:
+        assert prepare(request, marks=False, cache=ebbtide.Cache(raise_lifetimes=True)) is request
+
+
+def test_a_system_prompt_that_is_warm_for_five_minutes_is_not_raised():
+    clock, store = Clock(), MemoryStore()
+    raised(ebbtide.Context(window=200_000, clock=clock, marks=False, store=store), loop(3))
+    context = ebbtide.Context(
+        window=200_000, clock=clock, marks=False, store=store, cache=ebbtide.Cache(raise_lifetimes=True)
+    )
+    clock.tick(100)
+    warm = raised(context, loop(4))
+    clock.tick(900)
+
+    assert not lifetimes(warm)
+    assert lifetimes(raised(context, loop(5))) == ["system.0"]
+
+
+def keys(model="gpt-5.1", session="s", messages=None, **options):
+    wire = None if model.startswith(("claude", "gemini")) else "openai_chat"
+    context = ebbtide.Context(window=200_000, session=session, clock=Clock(), wire=wire, **options)
+    request = {**body(messages or [user("Find it.")]), "model": model}
+    return {name: value for name, value in context.prepare(request).body.items() if name.startswith("prompt_cache")}
+
+
+def test_each_session_of_openais_models_has_a_cache_key_of_its_own():
+    (key,) = keys().values()
+
+    assert keys(messages=[user("Find it."), assistant("Here."), user("And that?")]) == {"prompt_cache_key": key}
+    assert len(key) <= 64
+    assert "s" not in key
+    others = [keys(session="t"), keys(project="p"), keys(messages=[user("Find that.")])]
+    assert len({key, *(other["prompt_cache_key"] for other in others)}) == 4
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-5", "gemini-3-pro", "openai/gpt-5", "gpt-oss-120b", "my-local-model"])
+def test_other_models_get_no_cache_key(model):
+    assert keys(model) == {}
+
+
+def test_a_day_is_asked_for_on_models_that_list_it():
+    day = ebbtide.Cache(retention="24h")
+
+    assert keys("gpt-4.1-2025-04-14", cache=day)["prompt_cache_retention"] == "24h"
+    assert "prompt_cache_retention" not in keys("gpt-5-mini", cache=day)
+    assert "prompt_cache_retention" not in keys("gpt-5.6", cache=day)
+    assert "prompt_cache_retention" not in keys("gpt-5.1")
+
+
+def test_a_client_keeps_its_own_key_and_one_setting_turns_ours_off():
+    request = {**body([user("Find it.")]), "model": "gpt-5", "prompt_cache_key": "mine"}
+
+    assert prepare(request) is request
+    assert keys(marks=False) == {}
+    assert keys(cache=ebbtide.Cache(key=False)) == {}
+    assert keys("my-local-model", cache=ebbtide.Cache(key=True))
+
+
+def test_a_refused_cache_key_is_left_out_and_not_sent_again():
+    refusal = BadRequestError("Unrecognized request argument supplied: prompt_cache_key")
+    context = ebbtide.Context(window=200_000, clock=Clock())
+    request = {**body([user("Find it.")]), "model": "gpt-5"}
+    ready = context.prepare(request)
+
+    assert ready.can_retry(refusal)
+    assert context.overflowed(refusal).body == request
+    assert "prompt_cache_key" not in context.prepare(request).body

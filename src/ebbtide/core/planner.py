@@ -19,7 +19,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from ebbtide.core.cache.prefix import Prices, calls_ahead, calls_to_break_even
-from ebbtide.core.edit_rules import drop_invalid_thinking, merge_hidden_edits, rejection_reason, unseen_reason
+from ebbtide.core.edit_rules import (
+    covered_range,
+    drop_invalid_thinking,
+    merge_hidden_edits,
+    rejection_reason,
+    unseen_reason,
+)
 from ebbtide.core.stub import BlobNames
 from ebbtide.core.types import COMPACTION_PASSES, Answer, Edit, Question, Trigger
 from ebbtide.core.view import View
@@ -126,7 +132,7 @@ def _quarter(text: str) -> int:
 class PlanInput(NamedTuple):
     """What a pass may know besides the view.
 
-    All of it is passed in and recorded, so that a plan can be made again. It stays flat, at 21 fields, because a pass
+    All of it is passed in and recorded, so that a plan can be made again. It stays flat, at 22 fields, because a pass
     reads two or three of them and the log records them side by side.
     """
 
@@ -141,6 +147,8 @@ class PlanInput(NamedTuple):
     """`tokens` over the space that the policy counts as usable."""
     cached_entries: int = 0
     """How many leading entries the provider still has cached."""
+    kept_entries: int = 0
+    """The same if everything after them has expired, because they alone are kept for an hour; else 0."""
     first_unsent: int = 0
     """Index of the first entry that was never sent: from there on changes are free."""
     idle: float | None = None
@@ -174,8 +182,9 @@ class PlanInput(NamedTuple):
 
     @property
     def is_cache_cold(self) -> bool:
-        """The provider has nothing of this request cached any more: a rewrite costs nothing extra (R133)."""
-        return self.idle is not None and self.cached_entries == 0
+        """The provider has nothing of this request cached any more, or only what is kept for an hour: a rewrite of the
+        rest costs nothing extra (R133)."""
+        return self.idle is not None and (self.cached_entries == 0 or self.kept_entries > 0)
 
     def after_freeing(self, freed: int) -> PlanInput:
         """Return the input after so many estimated tokens were removed from the view."""
@@ -366,6 +375,8 @@ def _relieve_pressure(draft: _Draft, passes: Sequence[Pass]) -> tuple[_Draft, st
     edits = trial.edits[len(draft.edits) :]
     if not edits or start.trigger != "auto" or not start.cached_entries or levels.is_reached(start.tokens, "hard"):
         return trial, ""
+    if start.kept_entries and not _changes_kept_entries(draft.view, edits, start):
+        return trial, ""
     has_questions = len(trial.questions) > len(draft.questions)
     reason = "" if has_questions else _too_little_reason(start, trial.plan_input)
     if not reason and not is_forced:
@@ -378,6 +389,18 @@ def _is_pressure_due(start: PlanInput) -> bool:
     return start.budget.levels.is_reached(start.tokens, "warning" if start.is_cache_cold else "soft")
 
 
+def _changes_kept_entries(view: View, edits: Sequence[Edit], start: PlanInput) -> bool:
+    """Whether a batch changes what is still cached after a pause."""
+    first_expired = _first_expired(view, start)
+    return any(view.index[edit.insert_after or edit.first] < first_expired for edit in edits)
+
+
+def _first_expired(view: View, start: PlanInput) -> int:
+    """Return the index of the first original that has expired since the last call; all of them if none has."""
+    kept = covered_range(view, 0, start.kept_entries) if start.kept_entries else None
+    return view.index[kept[1]] + 1 if kept else len(view.originals)
+
+
 def _too_little_reason(start: PlanInput, end: PlanInput) -> str:
     """Return why a batch should wait: it costs the cached prefix and frees too little. Else ""."""
     freed, least = start.tokens - end.tokens, start.budget.levels.least
@@ -388,7 +411,9 @@ def _too_costly_reason(before: View, after: View, edits: Sequence[Edit], start: 
     """Return why a batch would cost more than it saves in the calls to come (design, Economics). Else ""."""
     removed = before.tokens - after.tokens
     first = min(before.index[edit.first or edit.insert_after] for edit in edits)
-    rewritten = sum(item.tokens for item in before.originals[first:]) - removed
+    rewritten = sum(item.tokens for item in before.originals[first : _first_expired(before, start)])
+    if not start.kept_entries:
+        rewritten -= removed
     calls = calls_to_break_even(removed=removed, put=0, after=max(0, rewritten), prices=start.prices)
     expected = calls_ahead(tokens=start.tokens, high=start.budget.levels.auto, growth=start.growth)
     if calls < expected:

@@ -79,7 +79,7 @@ def with_ttl(policy: Policy, seconds: float) -> Policy:
 
 def _with_slot_ttl(strategy: BreakpointStrategy, seconds: float) -> BreakpointStrategy:
     def choose(slots: Sequence[BreakpointSlot], *, model: str, limit: int = LIMIT) -> tuple[BreakpointSlot, ...]:
-        with_ttl = [slot if slot.has_breakpoint else replace(slot, ttl=seconds) for slot in slots]
+        with_ttl = [slot if slot.has_breakpoint else slot._replace(ttl=seconds) for slot in slots]
         return strategy(with_ttl, model=model, limit=limit)
 
     return choose

@@ -9,6 +9,8 @@ from ebbtide.runtime.context import Context
 from ebbtide.runtime.ready import Ready
 from ebbtide.runtime.report import Event, Report
 from ebbtide.runtime.stateless import fit
-from ebbtide.runtime.validation import Recall
+from ebbtide.runtime.validation import Cache, Recall
 
-__all__ = ["Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Recall", "Report", "Summarizer", "fit"]
+__all__ = [
+    "Cache", "Compaction", "Context", "Event", "Hit", "Hooks", "Page", "Ready", "Recall", "Report", "Summarizer", "fit",
+]  # fmt: skip

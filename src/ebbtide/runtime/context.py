@@ -45,19 +45,19 @@ from ebbtide.runtime.operations import (
     record_reply,
     redo_batch,
     retry_after_overflow,
-    retry_without_hours,
+    retry_without_cache_fields,
     undo_batch,
 )
 from ebbtide.runtime.ready import Ready
 from ebbtide.runtime.report import Listener, Prepared
 from ebbtide.runtime.session import open_session, prepare_and_commit
-from ebbtide.runtime.validation import Recall, RecallBy, check_settings, check_tokens, refuse_unknown, wrong_type
+from ebbtide.runtime.validation import Cache, Recall, RecallBy, check_settings, check_tokens, refuse_unknown, wrong_type
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import Log, PrivateLog, Record, Store, open_store
 from ebbtide.wire import detect_response, find_wire
 from ebbtide.wire.body import ParsedBody as Read
 from ebbtide.wire.body import to_plain
-from ebbtide.wire.overflow import find_overflow_in_error, refuses_lifetime
+from ebbtide.wire.overflow import find_overflow_in_error, refuses_cache_fields
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.recall_tools import recall_tools
 
@@ -88,6 +88,7 @@ class Context:
         durable: bool = True,
         wire: str | None = None,
         marks: bool | None = True,
+        cache: Cache = Cache(),  # noqa: B008 - a frozen value
         summarizer: SummarizeFunction | Summarizer | None = None,
         workspace: str | os.PathLike[str] | None = None,
         live: Mapping[str, NoteSource] | None = None,
@@ -98,10 +99,9 @@ class Context:
         **unknown: object,
     ) -> None:
         refuse_unknown(unknown)
-        check_settings(model=model, store=store, session=session, project=project, summarizer=summarizer)
+        check_settings(model=model, store=store, session=session, project=project, summarizer=summarizer, cache=cache)
         check_settings(workspace=workspace, live=live, recall=recall, hooks=hooks, on_event=on_event, clock=clock)
-        if summarizer is not None and not isinstance(summarizer, Summarizer):
-            summarizer = Summarizer(summarizer)
+        summarizer = _as_summarizer(summarizer)
         recall = recall if isinstance(recall, Recall) else Recall(recall)
         self._clock = _check_times(clock)
         self._background = summarizer is not None and summarizer.background
@@ -117,6 +117,8 @@ class Context:
             project=project,
             wire=None if wire is None else find_wire(wire),
             adds_breakpoints=bool(marks),
+            cache=_default_key(cache, marks),
+            session=session,
         )
         coordinator = CompactionCoordinator(
             can_summarize=summarizer is not None,
@@ -126,11 +128,9 @@ class Context:
             hooks=hooks or Hooks(),
         )
         self._session = open_session(settings, self._log, on_event=on_event, compaction=coordinator)
-        self._answer_sources = AnswerSources(
-            summarizer=summarizer.ask if summarizer else None,
-            live=_live_reader(workspace, live or {}, self._session.settings.policy.estimator.text),
-            timeout=summarizer.timeout if summarizer else TIMEOUT,
-        )
+        live_reader = _live_reader(workspace, live or {}, self._session.settings.policy.estimator.text)
+        ask, timeout = (summarizer.ask, summarizer.timeout) if summarizer else (None, TIMEOUT)
+        self._answer_sources = AnswerSources(summarizer=ask, live=live_reader, timeout=timeout)
         self._recall = RecallSearch(log=self._log, store=self._store, project=project)
         self._scope = recall.scope or "session"
         self._parent: Context | None = None
@@ -223,7 +223,7 @@ class Context:
     def overflowed(self, error: BaseException) -> Ready:
         """The provider refused the last request for its size: learn its real window, and compact the request.
 
-        If it refused the lifetime of our cache breakpoints (a 400 that names `ttl`), they are set again without one.
+        If it refused a lifetime or a cache key of ours (a 400 that names it), the request is prepared without.
 
         Anything else is raised again, and so is a second refusal, as `WontFit`.
         """
@@ -238,8 +238,8 @@ class Context:
             raise BadRequest(f"overflowed() takes the exception that was raised, not {type(error).__name__}")
         prepared = self._last
         overflow = find_overflow_in_error(error)
-        if prepared is not None and prepared.asks_for_hour and refuses_lifetime(error):
-            return retry_without_hours(self._session, now=self._clock())
+        if prepared is not None and prepared.has_cache_fields and refuses_cache_fields(error):
+            return retry_without_cache_fields(self._session, now=self._clock())
         if overflow is None or prepared is None:
             raise error
         if prepared.retried:
@@ -436,6 +436,15 @@ class Context:
         elif usage is None:
             raise BadRequest("record() needs a response, or its usage")
         run(record_reply(self._session, messages, usage, prepared, now=self._clock()), self._log)
+
+
+def _as_summarizer(summarizer: SummarizeFunction | Summarizer | None) -> Summarizer | None:
+    return summarizer if summarizer is None or isinstance(summarizer, Summarizer) else Summarizer(summarizer)
+
+
+def _default_key(cache: Cache, marks: bool | None) -> Cache:
+    """Return the options; without marks no key either, unless the caller asks for one."""
+    return cache if marks or cache.key is not None else replace(cache, key=False)
 
 
 def _with_marks(policy: Policy, marks: bool | None) -> Policy:

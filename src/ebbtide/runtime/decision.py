@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypedDict
 
 from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction, PlannedRequest
-from ebbtide.core.cache.breakpoints import BreakpointSlot, choose_by_value
+from ebbtide.core.cache.breakpoints import choose_by_value
 from ebbtide.core.cache.lifetimes import plan_hour
 from ebbtide.core.cache.prefix import common_prefix_length, count_cached_messages, find_usage_anchor, prices_for
 from ebbtide.core.edit_layout import UsableAnswers
@@ -20,11 +20,20 @@ from ebbtide.core.records import int_in
 from ebbtide.core.stub import BlobNames
 from ebbtide.core.tokens.size import SizeInputs, SizeRule, upper_bound
 from ebbtide.core.tool_calls import RECALL_TOOLS, compact_instructions, unreadable_files
-from ebbtide.core.types import FIVE_MINUTES, HARNESS, USER, Edit, Item, Trigger, Usage
+from ebbtide.core.types import FIVE_MINUTES, FRONT, HARNESS, USER, Edit, Item, Trigger, Usage
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
-from ebbtide.runtime.outgoing import Outgoing, add_breakpoints, needs_marks, write_outgoing
+from ebbtide.runtime.outgoing import (
+    Outgoing,
+    add_breakpoints,
+    add_session_fields,
+    needs_marks,
+    raise_lifetimes,
+    session_fields,
+    write_outgoing,
+)
 from ebbtide.runtime.report import NOTE_OF_FAILURE, Prepared, Report, ReportBasis, busy_message, too_large_message
+from ebbtide.runtime.validation import NO_CACHE_FIELDS, Cache
 from ebbtide.state.session_state import SessionState
 from ebbtide.store import LogReader
 from ebbtide.wire.body import ParsedBody
@@ -46,6 +55,8 @@ class SessionSettings:
     wire: Wire | None = None
     adds_breakpoints: bool = False
     """Whether to mark what the provider should cache where the client marks nothing and the provider needs it."""
+    cache: Cache = NO_CACHE_FIELDS
+    session: str = ""
 
 
 class RequestState(NamedTuple):
@@ -138,7 +149,7 @@ def build_plan_input(
     tokens, sent, estimator = policy.gauge(readings), state.sent, policy.estimator
     scale_new = _tokens_per_estimate(policy.gauge, readings, tokens)
     ttl = next((one.ttl for one in reversed(sent) if one.model == request.model), FIVE_MINUTES)
-    warm = count_cached_messages(
+    warm, has_expired = count_cached_messages(
         sent, now=now, model=request.model, system=request.system, tools=request.tools, prefix=outgoing.hashes
     )
     return PlanInput(
@@ -148,6 +159,7 @@ def build_plan_input(
         scale_new=scale_new,
         utilisation=tokens / max(1, policy.usable(budget.window, budget.max_output, budget.overhead)),
         cached_entries=warm,
+        kept_entries=outgoing.entries_in(warm) if has_expired else 0,
         first_unsent=_first_unsent(state, view, previous, outgoing),
         idle=max(0.0, now - sent[-1].at) if sent else None,
         trigger=trigger,
@@ -336,7 +348,21 @@ def write_decision(
     if plan is not None and edits:
         view = plan.after if len(edits) == len(plan.edits) else view.apply(edits)
         outgoing = write_outgoing(decision.request, view, outgoing)
-    return view, _add_due_breakpoints(decision.request, view, outgoing, settings, state, decision.plan_input.now)
+    return view, _ask_for_cache(decision.request, view, outgoing, settings, state, decision.plan_input.now)
+
+
+def _ask_for_cache(
+    request: Request, view: View, outgoing: Outgoing, settings: SessionSettings, state: SessionState, now: float
+) -> Outgoing:
+    """Add what the provider's cache needs: breakpoints and their lifetimes, or a key."""
+    outgoing = _add_due_breakpoints(request, view, outgoing, settings, state, now)
+    if settings.cache.raise_lifetimes and request.wire.cache.is_explicit:
+        hour = _plan_hour(request, outgoing, state, now, standing=FRONT, is_front_marked=True)
+        outgoing = raise_lifetimes(request, outgoing) if hour else outgoing
+    if not (settings.cache.key is False and settings.cache.retention is None) and not state.pauses.ignored:
+        fields = session_fields(request, settings.cache, f"{settings.project}\0{settings.session}")
+        outgoing = add_session_fields(outgoing, fields) if fields else outgoing
+    return outgoing
 
 
 def _add_due_breakpoints(
@@ -349,15 +375,35 @@ def _add_due_breakpoints(
         return outgoing
     hour: tuple[int, ...] = ()
     if is_unmarked and strategy is choose_by_value:
-        key = (request.model, request.system, request.tools)
-        hour = plan_hour(state.sent, state.pauses, now=now, key=key, prefix=outgoing.hashes, standing=outgoing.standing)
+        hour = _plan_hour(request, outgoing, state, now, standing=outgoing.standing)
     return add_breakpoints(request, outgoing, strategy, hour)
+
+
+def _plan_hour(
+    request: Request,
+    outgoing: Outgoing,
+    state: SessionState,
+    now: float,
+    *,
+    standing: int,
+    is_front_marked: bool = False,
+) -> tuple[int, ...]:
+    key = (request.model, request.system, request.tools)
+    return plan_hour(
+        state.sent,
+        state.pauses,
+        now=now,
+        key=key,
+        prefix=outgoing.hashes,
+        standing=standing,
+        is_front_marked=is_front_marked,
+    )
 
 
 def planned_request(decision: Decision, plan: Plan, settings: SessionSettings, state: SessionState) -> PlannedRequest:
     """Return what questions are about, with the breakpoints of the request: they read what it has cached."""
     request, view = decision.request, decision.view
-    marked = _add_due_breakpoints(request, view, decision.outgoing, settings, state, decision.plan_input.now)
+    marked = _ask_for_cache(request, view, decision.outgoing, settings, state, decision.plan_input.now)
     return PlannedRequest(request, view, decision.plan_input, plan, marked.marked_body)
 
 
@@ -369,7 +415,7 @@ def ready_request(request: Request, outgoing: Outgoing, report: Report, turn: in
         model=request.model,
         estimated=policy.estimator.total(outgoing.tokens + sum(request.overhead), outgoing.message_count),
         items=request.items,
-        asks_for_hour=bool(outgoing.hour),
+        has_cache_fields=bool(outgoing.hour) or outgoing.has_session_fields,
     )
 
 
@@ -403,6 +449,7 @@ def build_report(decision: Decision, view: View, edits: Sequence[Edit], outgoing
         repairs=tuple([f"{repair.rule} {repair.path}: {repair.what}" for repair in outgoing.repairs]),
         forgotten=unreadable_files(plan.before, view) if plan and edits else (),
         notes=_notes(plan) if plan else (),
+        marks=tuple([f"{slot.section}.{slot.index}.{slot.block}" for slot in outgoing.breakpoints]),
     )
 
 
@@ -414,9 +461,8 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     return (*([plan.deferred_reason] if plan.deferred_reason else []), *rejected, *failed)
 
 
-def add_notes(report: Report, notes: Sequence[str], breakpoints: Sequence[BreakpointSlot]) -> Report:
-    marks = tuple(f"{slot.section}.{slot.index}.{slot.block}" for slot in breakpoints)
-    return replace(report, notes=(*report.notes, *notes), marks=marks)
+def add_notes(report: Report, notes: Sequence[str]) -> Report:
+    return replace(report, notes=(*report.notes, *notes))
 
 
 def raise_if_too_large(report: Report, decision: Decision, policy: Policy) -> None:

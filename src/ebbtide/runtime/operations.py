@@ -173,8 +173,8 @@ def retry_after_overflow(session: Session, overflow: Overflow, prepared: Prepare
     return retry._replace(retried=True)
 
 
-def retry_without_hours(session: Session, *, now: float) -> Steps[Prepared]:
-    """The provider refused the lifetime of our breakpoints: ask for no hour again in this session."""
+def retry_without_cache_fields(session: Session, *, now: float) -> Steps[Prepared]:
+    """The provider refused a lifetime or a cache key of ours: send none again in this session."""
     if session.last is None:
         raise BadRequest("a refusal comes after prepare()")
     yield from session.append([ebb_record("hour", refused=True, at=now)], now)

@@ -5,9 +5,10 @@ Messages that the request before had as well are not written again. `reapply_edi
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -16,8 +17,9 @@ from ebbtide.core.cache.prefix import PrefixHashes, count_same_objects, needs_br
 from ebbtide.core.types import FIVE_MINUTES, FRONT, HOUR, Edit, Item
 from ebbtide.core.view import View
 from ebbtide.policy import Policy
+from ebbtide.runtime.validation import Cache
 from ebbtide.wire import WIRES, detect
-from ebbtide.wire.blocks import group_by_message, is_original
+from ebbtide.wire.blocks import digest, group_by_message, is_original
 from ebbtide.wire.body import read_body
 from ebbtide.wire.protocol import Repair
 from ebbtide.wire.reader import EchoedEdits, Reader, Request, block_fingerprints, write_group
@@ -80,6 +82,8 @@ class Outgoing(NamedTuple):
     """Index of the last message that the newest batch of edits left as it was, although edits had written it."""
     hour: tuple[int, ...] = ()
     """What our breakpoints ask to keep for an hour, see `plan_hour`."""
+    has_session_fields: bool = False
+    """Whether `marked_body` has a cache key or a retention of ours."""
     previous_edit_end: int = -1
     """The same before the newest batch, if the messages up to there are unchanged: the provider still has them."""
     is_reusable: bool = True
@@ -319,8 +323,7 @@ def _ask_for_an_hour(slots: Sequence[BreakpointSlot], hour: Sequence[int]) -> li
     settled = set([*front, *places, *others][:_MAX_SETTLED])
     last = max(hour)
     return [
-        replace(
-            slot,
+        slot._replace(
             settled=n in settled,
             ttl=HOUR if slot.section != "messages" or slot.index <= last else slot.ttl,
         )
@@ -328,6 +331,38 @@ def _ask_for_an_hour(slots: Sequence[BreakpointSlot], hour: Sequence[int]) -> li
         else slot
         for n, slot in enumerate(slots)
     ]
+
+
+def raise_lifetimes(request: Request, outgoing: Outgoing) -> Outgoing:
+    """Let the client's own breakpoints on system prompt and tools ask for an hour, unless any says how long."""
+    counts, count = outgoing.columns.breakpoints, outgoing.message_count
+    has_own = [bisect_left(counts, n, hi=count) for n in range(1, outgoing.client_breakpoints_in(count) + 1)]
+    if len(outgoing.body[request.wire.list_key]) != count:
+        return outgoing  # repair merged messages: their indexes do not fit
+    if request.wire.cache.raise_front(outgoing.body, has_own) is outgoing.body:
+        return outgoing
+    raised = request.wire.cache.raise_front(outgoing.marked_body, ())
+    return outgoing._replace(marked_body=raised, hour=tuple(sorted({FRONT, *outgoing.hour})))
+
+
+_OPENAIS = re.compile(r"(gpt-(?!oss)|chatgpt-|codex-|o\d(-|$))")
+"""How OpenAI's own models are named. Those of other servers get no key, unless the caller asks for it."""
+
+
+def session_fields(request: Request, cache: Cache, session: str) -> Mapping[str, Any]:
+    """Return the fields that keep a session's cache together at the provider, where the client set none.
+
+    The key names nothing: it is a hash of the project, the session and the first message.
+    """
+    if cache.key is None and not _OPENAIS.match(request.model):
+        return {}
+    first = request.items[0].id if request.items else ""
+    key = "" if cache.key is False else f"ebb-{digest([session, first])}"
+    return request.wire.cache.session_fields(request.body.tree, key=key, retention=cache.retention or "")
+
+
+def add_session_fields(outgoing: Outgoing, fields: Mapping[str, Any]) -> Outgoing:
+    return outgoing._replace(marked_body={**outgoing.marked_body, **fields}, has_session_fields=True)
 
 
 def marked_messages(request: Request, outgoing: Outgoing) -> tuple[Sequence[int], float]:

@@ -206,8 +206,8 @@ class Prepared(NamedTuple):
     """Written again after the provider refused it for its size."""
     items: tuple[Item, ...] = ()
     """Its originals: the ids of its reply depend on them, not on requests sent in between."""
-    asks_for_hour: bool = False
-    """Whether one of our breakpoints asks to be kept for an hour, which some gateways refuse."""
+    has_cache_fields: bool = False
+    """Whether it has a lifetime or a cache key of ours, which some gateways refuse."""
 
 
 NOTE_OF_FAILURE = "the pass"

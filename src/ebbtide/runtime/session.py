@@ -114,8 +114,8 @@ class Session:
         self.outgoing = outgoing._replace(edits=self.log.state.edits) if saved.edits else outgoing
         notes = [*saved.failures, *decision.notes, *notes]
         self.announce(decision, saved.edits, notes, outgoing)
-        if notes or outgoing.breakpoints:
-            return prepared._replace(report=add_notes(prepared.report, notes, outgoing.breakpoints))
+        if notes:
+            return prepared._replace(report=add_notes(prepared.report, notes))
         return prepared
 
     def decide(

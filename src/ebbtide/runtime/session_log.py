@@ -305,6 +305,7 @@ def plan_input_to_record(plan_input: PlanInput) -> Record:
         "scale_new": plan_input.scale_new,
         "utilisation": plan_input.utilisation,
         "warm": plan_input.cached_entries,
+        **({"kept": plan_input.kept_entries} if plan_input.kept_entries else {}),
         "new": plan_input.first_unsent,
         "idle": plan_input.idle,
         "trigger": plan_input.trigger,

@@ -32,6 +32,28 @@ class Recall:
                 raise wrong_type(name, f"one of {', '.join(map(repr, get_args(allowed)))}", value)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """What to ask of the provider's prompt cache, besides breakpoints."""
+
+    key: bool | None = None
+    """Whether OpenAI gets a `prompt_cache_key` for each session. By default, if the model's name is one of OpenAI's."""
+    retention: Literal["24h"] | None = None
+    """`24h` asks OpenAI to keep the cache for a day instead of minutes, for models that support it."""
+    raise_lifetimes: bool = False
+    """Whether the client's own breakpoints on system prompt and tools ask Claude for an hour, where that pays."""
+
+    def __post_init__(self) -> None:
+        if self.key is not None and not isinstance(self.key, bool):
+            raise wrong_type("key", "True, False or None", self.key)
+        if self.retention not in (None, "24h"):
+            raise wrong_type("retention", "'24h' or None", self.retention)
+        if not isinstance(self.raise_lifetimes, bool):
+            raise wrong_type("raise_lifetimes", "True or False", self.raise_lifetimes)
+
+
+NO_CACHE_FIELDS = Cache(key=False)
+
 _MOVED = {
     "summarizer_model": "summarizer=ebbtide.Summarizer(ask, model=...)",
     "summarizer_timeout": "summarizer=ebbtide.Summarizer(ask, timeout=...)",
@@ -112,6 +134,7 @@ _EXPECTED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
         f"one of {', '.join(map(repr, get_args(RecallBy)))}, or an ebbtide.Recall",
         lambda value: isinstance(value, Recall) or (isinstance(value, str) and value in get_args(RecallBy)),
     ),
+    "cache": ("an ebbtide.Cache", lambda value: isinstance(value, Cache)),
     "hooks": ("ebbtide.Hooks, or None", lambda value: value is None or isinstance(value, Hooks)),
     "on_event": ("a function that is given an event, or None", _callable),
     "clock": ("a function that returns seconds, as time.time does", callable),

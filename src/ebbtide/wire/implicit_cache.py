@@ -8,7 +8,7 @@ from ebbtide.core.cache.breakpoints import BreakpointSlot
 from ebbtide.core.types import FIVE_MINUTES
 
 
-class _ImplicitCache:
+class ImplicitCache:
     is_explicit = False
 
     def slots(self, *_: Any, is_edited: bool = True) -> list[BreakpointSlot]:
@@ -30,5 +30,12 @@ class _ImplicitCache:
     def outer_lifetimes(self, _body: Any) -> tuple[float, float]:
         return 0.0, 0.0
 
+    def raise_front(self, body: Any, _marked_messages: Any = ()) -> Any:
+        return body
 
-IMPLICIT_CACHE = _ImplicitCache()
+    def session_fields(self, _body: Any, *, key: str, retention: str = "") -> dict[str, Any]:
+        del key, retention
+        return {}
+
+
+IMPLICIT_CACHE = ImplicitCache()

@@ -202,8 +202,8 @@ def find_overflow(status: int | None, body: Mapping[str, Any] | str | bytes) -> 
 
 
 _BAD_REQUEST = 400
-_LIFETIME = re.compile(r"\bttl\b")
-"""How Anthropic and gateways before it name the field, in `cache_control.ttl: Extra inputs are not permitted`."""
+_CACHE_FIELDS = re.compile(r"\bttl\b|\bprompt_cache_(?:key|retention)\b")
+"""How providers and gateways name the fields, as in `cache_control.ttl: Extra inputs are not permitted`."""
 
 
 def find_overflow_in_error(error: BaseException) -> Overflow | None:
@@ -214,10 +214,10 @@ def find_overflow_in_error(error: BaseException) -> Overflow | None:
     return next((overflow for status, text in _texts(error) if (overflow := find_overflow(status, text))), None)
 
 
-def refuses_lifetime(error: BaseException) -> bool:
-    """Whether a provider, or a gateway before it, refused the lifetime of a cache breakpoint."""
+def refuses_cache_fields(error: BaseException) -> bool:
+    """Whether a provider, or a gateway before it, refused the lifetime of a cache breakpoint or a cache key."""
     texts = ((status, text if isinstance(text, str) else str(text)) for status, text in _texts(error))
-    return any(status == _BAD_REQUEST and _LIFETIME.search(text) for status, text in texts)
+    return any(status == _BAD_REQUEST and _CACHE_FIELDS.search(text) for status, text in texts)
 
 
 def _texts(error: BaseException) -> Iterator[tuple[int | None, Mapping[str, Any] | str | bytes]]:

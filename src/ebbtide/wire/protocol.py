@@ -111,6 +111,13 @@ class CacheBreakpoints(Protocol):
     def outer_lifetimes(self, body: Json) -> tuple[float, float]:
         """Return the same for what comes before the messages, and for a breakpoint set at the end of the request."""
 
+    def raise_front(self, body: Json, marked_messages: Sequence[int]) -> Json:
+        """Return a copy whose own breakpoints on tools and system prompt ask for an hour; the body itself if it has
+        none, or if any of its breakpoints says how long. `marked_messages` are the messages that have some."""
+
+    def session_fields(self, body: Json, *, key: str, retention: str = "") -> Json:
+        """Return the fields that the body lacks and with which the provider keeps a session's cache together."""
+
 
 class StreamAssembler(Protocol):
     """Puts one streamed response together, event by event."""

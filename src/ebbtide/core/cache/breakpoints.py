@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from ebbtide.core.cache.prefix import min_prefix_tokens
 from ebbtide.core.types import FIVE_MINUTES
@@ -40,17 +39,16 @@ NEARLY = 0.9
 """R219: of a TTL. If the next call comes later than this, the breakpoint would be paid for and not read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakpointSlot:
-    """A block that could end a cached prefix."""
+class BreakpointSlot(NamedTuple):
+    """A block that could end a cached prefix. It is a tuple because several are built for every request."""
 
     section: Section
-    index: int
+    index: int  # type: ignore[assignment]  # nobody asks such a tuple where a value is in it
     """Which tool, system block or message."""
-    block: int = 0
-    """Which block of the message."""
     tokens_before: int
     """Of the whole request, up to and including this block."""
+    block: int = 0
+    """Which block of the message."""
     eligible: bool = True
     """False if the provider refuses a breakpoint: thinking, empty text, a nested part, a trailing system message."""
     has_breakpoint: bool = False
@@ -179,7 +177,7 @@ class _Board:
                 continue
             shortest, longest = self._ttls(at)
             longest = min([longest, *(slot.ttl for slot in slots)])
-            slots.append(replace(self.slots[at], ttl=max(shortest, min(self.slots[at].ttl, longest))))
+            slots.append(self.slots[at]._replace(ttl=max(shortest, min(self.slots[at].ttl, longest))))
         return tuple(slots)
 
     def _step(self) -> None:

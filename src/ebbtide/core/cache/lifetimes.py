@@ -44,12 +44,14 @@ def plan_hour(
     key: tuple[str, str, str],
     prefix: Sequence[str],
     standing: int = FRONT,
+    is_front_marked: bool = False,
 ) -> tuple[int, ...]:
     """Return what to keep for an hour: indexes of messages, and `FRONT` for what comes before them.
 
     `key` is model, system prompt and tools. `standing` is the last message that the newest batch of edits left as it
-    was. What is kept for an hour stays so on every request. New places are added only if nothing of them is cached:
-    nobody documents that a longer lifetime upgrades what is cached for a shorter one.
+    was, `is_front_marked` whether the client marks what comes before the messages. What is kept for an hour stays so on
+    every request. New places are added only if nothing of them is cached: nobody documents that a longer lifetime
+    upgrades what is cached for a shorter one.
     """
     if pauses.ignored:
         return ()
@@ -57,7 +59,7 @@ def plan_hour(
     age = now - last.at if last is not None else HOUR
     hours = [mark for mark in last.hour if _is_same(last, prefix, mark)] if last is not None and age < HOUR else []
     longest = max(hours, default=FRONT)
-    if last is not None and age < FIVE_MINUTES and last.breakpoints:
+    if last is not None and age < FIVE_MINUTES and (last.breakpoints or is_front_marked):
         return tuple(dict.fromkeys((*hours[:1], longest))) if hours else ()
     chance = pauses.chance_under_an_hour
     places = [*hours[:1], longest] if hours else [FRONT] if chance * _STAYS_FRONT > _WORTH else []

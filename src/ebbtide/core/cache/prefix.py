@@ -16,7 +16,7 @@ from operator import eq, is_
 from typing import overload
 
 from ebbtide.core.edit_rules import covered_range
-from ebbtide.core.types import Edit, SentRequest, Usage
+from ebbtide.core.types import HOUR, Edit, SentRequest, Usage
 from ebbtide.core.view import View
 
 RECENT_REQUESTS = 128
@@ -165,14 +165,20 @@ def find_cached_prefix(
     if source is None:
         return CachedPrefix(messages=0, tokens=0, reason=_cold(sent, now, key, prefix))
     tokens = _tokens(sent, source, prefix[:reach])
-    return CachedPrefix(messages=reach, tokens=tokens, reason=_limit(source, prefix, reach))
+    is_expired = now - source.at >= source.ttl
+    reason = f"message {reach} and what follows has expired" if is_expired else _limit(source, prefix, reach)
+    return CachedPrefix(messages=reach, tokens=tokens, reason=reason)
 
 
 def count_cached_messages(
     sent: Sequence[SentRequest], *, now: float, model: str, system: str, tools: str, prefix: Sequence[str]
-) -> int:
-    """Count the leading messages that are cached. The planner needs only this."""
-    return _find_longest(sent, now, (model, system, tools), prefix)[0]
+) -> tuple[int, bool]:
+    """Count the leading messages that are cached. The planner needs only this.
+
+    Return also whether only those kept for an hour are: then everything after them has expired.
+    """
+    reach, source = _find_longest(sent, now, (model, system, tools), prefix)
+    return reach, source is not None and now - source.at >= source.ttl
 
 
 def _find_longest(
@@ -188,10 +194,13 @@ def _find_longest(
 
 def _keeps(call: SentRequest, now: float, key: tuple[str, str, str], prefix: Sequence[str], beyond: int) -> int:
     """Count the leading messages cached by this call; 0 if they cannot be more than `beyond`."""
-    if (call.model, call.system, call.tools) != key or now - call.at >= call.ttl:
+    age = now - call.at
+    if (call.model, call.system, call.tools) != key or (age >= call.ttl and not (call.hour and age < HOUR)):
         return 0
     longer = min(len(call.prefix), len(prefix)) > beyond
-    return _count_cached(call, prefix) if longer and call.prefix[beyond] == prefix[beyond] else 0
+    if not longer or call.prefix[beyond] != prefix[beyond]:
+        return 0
+    return _count_cached(call, prefix) if age < call.ttl else _count_marked(call.hour, call, prefix)
 
 
 def find_usage_anchor(
@@ -217,15 +226,18 @@ def _count_cached(call: SentRequest, prefix: Sequence[str]) -> int:
     if not needs_breakpoints(call.model):
         return common_prefix_length(call.prefix, prefix)
     if call.breakpoints:
-        end = min(len(call.prefix), len(prefix))
-        return max(
-            (mark + 1 for mark in call.breakpoints if mark < end and call.prefix[mark] == prefix[mark]), default=0
-        )
+        return _count_marked(call.breakpoints, call, prefix)
     # No message has a breakpoint: either only tools and system have one, or it was set automatically at the very end,
     # which leaves almost nothing uncached.
     usage = call.usage
     only_front = usage is not None and _tells_of_cache(usage) and usage.input >= min_prefix_tokens(call.model)
     return 0 if only_front else common_prefix_length(call.prefix, prefix)
+
+
+def _count_marked(marks: Sequence[int], call: SentRequest, prefix: Sequence[str]) -> int:
+    """Count the messages up to the last of these breakpoints before which both are the same."""
+    end = min(len(call.prefix), len(prefix))
+    return max((mark + 1 for mark in marks if mark < end and call.prefix[mark] == prefix[mark]), default=0)
 
 
 def _tells_of_cache(usage: Usage) -> bool:

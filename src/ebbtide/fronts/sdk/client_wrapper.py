@@ -19,7 +19,15 @@ from ebbtide.fronts.sdk.call_gate import AskModel, CallGate, OnReport, WriteBack
 from ebbtide.fronts.sdk.sessions import Body, ModelCall, SessionName
 from ebbtide.policy import Policy, preset
 from ebbtide.runtime import Context
-from ebbtide.runtime.validation import Recall, RecallBy, RecallScope, check_settings, refuse_moved
+from ebbtide.runtime.validation import (
+    Cache,
+    Recall,
+    RecallBy,
+    RecallScope,
+    check_settings,
+    refuse_moved,
+    wrong_type,
+)
 from ebbtide.store import open_store
 
 T = TypeVar("T")
@@ -69,6 +77,7 @@ def wrap(
     has_middleware = sdk == "anthropic" and hasattr(client, "with_middleware")
     store = open_store(store, durable=durable) if isinstance(store, str) or hasattr(store, "__fspath__") else store
     chosen_policy = preset(policy, model=str(options.get("model", ""))) if isinstance(policy, str) else policy
+    options = {**options, "cache": _cache_options(client, options)}
     asking: dict[str, object] = {}
     if isinstance(summarizer, Summarizer):
         asking = {"model": summarizer.model, "timeout": summarizer.timeout, "background": summarizer.background}
@@ -91,6 +100,20 @@ def wrap(
     if has_middleware:
         return wrap_by_middleware(client, gate, is_async=is_async)
     return wrap_by_request(client, gate, is_async=is_async)
+
+
+_OPENAI_HOSTS = ("api.openai.com", "openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com")
+
+
+def _cache_options(client: object, options: Mapping[str, object]) -> Cache:
+    """Return the caller's `Cache`. If it says nothing of keys, only OpenAI's own servers get any."""
+    cache = options.get("cache", Cache())
+    if not isinstance(cache, Cache):
+        raise wrong_type("cache", "an ebbtide.Cache", cache)
+    if cache.key is not None or not options.get("marks", True):
+        return cache
+    host = str(getattr(getattr(client, "base_url", ""), "host", ""))
+    return replace(cache, key=any(host == name or host.endswith(f".{name}") for name in _OPENAI_HOSTS))
 
 
 def _check_client(client: object) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ebbtide.core.cache.breakpoints import BreakpointSlot
@@ -44,7 +43,7 @@ def slots(
         blocks = _as_blocks(content)
         slots += [_slot("messages", i, j, block, before) for j, block in enumerate(blocks)]
         if i in edit_ends and blocks:
-            slots[-1] = replace(slots[-1], settled=True)
+            slots[-1] = slots[-1]._replace(settled=True)
     if body.get("cache_control"):
         _mark_automatic(slots, body["cache_control"])
     return slots
@@ -89,6 +88,26 @@ def outer_lifetimes(body: Mapping[str, Any]) -> tuple[float, float]:
     return max(map(_block_lifetime, marked), default=0.0), _block_lifetime(body)
 
 
+def raise_front(body: Mapping[str, Any], marked_messages: Sequence[int] = ()) -> Mapping[str, Any]:
+    front = {name: body[name] for name in ("tools", "system") if isinstance(body.get(name), list)}
+    own = [as_mapping(block).get("cache_control") for part in front.values() for block in part]
+    others = [control for i in marked_messages for control in _controls(body["messages"][i])]
+    controls = [control for control in (*own, *others, body.get("cache_control")) if control is not None]
+    if not any(own) or any("ttl" in as_mapping(control) for control in controls):
+        return body
+    return {**body, **{name: [_raise(block) for block in part] for name, part in front.items()}}
+
+
+def session_fields(_body: Mapping[str, Any], *, key: str, retention: str = "") -> Mapping[str, Any]:
+    del key, retention
+    return {}
+
+
+def _raise(block: Any) -> Any:
+    control = as_mapping(block).get("cache_control")
+    return {**block, "cache_control": {**control, "ttl": "1h"}} if isinstance(control, Mapping) else block
+
+
 def _near_end(messages: Sequence[Any], edit_ends: Sequence[int], tail: int = _TAIL) -> Iterator[int]:
     """Yield the messages where edits end, then the last ones."""
     start = max(0, len(messages) - tail)
@@ -100,7 +119,7 @@ def _mark_automatic(slots: list[BreakpointSlot], control: Any) -> None:
     """Mark where the provider sets a top-level `cache_control`: on the last block that can have one (A45)."""
     last = next((n for n in reversed(range(len(slots))) if slots[n].eligible), None)
     if last is not None and slots[last].section == "messages":
-        slots[last] = replace(slots[last], has_breakpoint=True, ttl=_lifetime(control))
+        slots[last] = slots[last]._replace(has_breakpoint=True, ttl=_lifetime(control))
 
 
 def _breakpoint(ttl: float) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """OpenAI Chat Completions, which many other servers speak."""
 
-from ebbtide.wire.implicit_cache import IMPLICIT_CACHE
+from ebbtide.wire.openai_cache import OPENAI_CACHE
 from ebbtide.wire.openai_chat import messages, replies, rules, turns
 from ebbtide.wire.openai_chat.history import History
 from ebbtide.wire.openai_chat.requests import Requests
@@ -13,7 +13,7 @@ WIRE = Wire(
     provider="openai",
     typical_model="gpt-4o",
     messages=messages,
-    cache=IMPLICIT_CACHE,
+    cache=OPENAI_CACHE,
     replies=replies,
     requests=Requests(),
     turns=turns,

@@ -1,6 +1,6 @@
 """OpenAI Responses."""
 
-from ebbtide.wire.implicit_cache import IMPLICIT_CACHE
+from ebbtide.wire.openai_cache import OPENAI_CACHE
 from ebbtide.wire.openai_responses import messages, replies, rules, turns
 from ebbtide.wire.openai_responses.history import History
 from ebbtide.wire.openai_responses.requests import Requests
@@ -13,7 +13,7 @@ WIRE = Wire(
     provider="openai",
     typical_model="gpt-5",
     messages=messages,
-    cache=IMPLICIT_CACHE,
+    cache=OPENAI_CACHE,
     replies=replies,
     requests=Requests(),
     turns=turns,
