@@ -193,6 +193,40 @@ def codex_directory() -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartFiles:
+    """Files in which commands are turned on for good."""
+
+    shell: str
+    """The user's shell, as in `bash`; empty if it is not known."""
+    shells: Mapping[str, Path]
+    """By shell, the file that it reads when it starts; for fish the folder of its functions."""
+    services: Path
+    """The folder of the user's services: of systemd, or of launchd on macOS."""
+    config: Path
+    """The folder of our own settings."""
+
+
+def find_start_files(
+    *, environ: Mapping[str, str] | None = None, home: Path | None = None, platform: str = sys.platform
+) -> StartFiles:
+    environ = os.environ if environ is None else environ
+    home = Path.home() if home is None else home
+    config = _base(environ, "XDG_CONFIG_HOME", home / ".config")
+    is_mac = platform == "darwin"
+    return StartFiles(
+        shell=Path(environ.get("SHELL", "")).name,
+        shells={
+            # macOS starts login shells, which read this one.
+            "bash": home / (".bash_profile" if is_mac and (home / ".bash_profile").exists() else ".bashrc"),
+            "zsh": _base(environ, "ZDOTDIR", home) / ".zshrc",
+            "fish": config / "fish" / "functions",
+        },
+        services=home / "Library" / "LaunchAgents" if is_mac else config / "systemd" / "user",
+        config=_default_file(environ, home, platform).parent,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSource:
     """A source of settings. Values are left out: one may be a key."""
 

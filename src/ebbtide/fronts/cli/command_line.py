@@ -19,7 +19,7 @@ from ebbtide.fronts.cli.parser import Commands, Parser
 
 _COMMANDS = (
     *("fit", "context", "explain", "report", "why", "recall", "sessions", "show"),
-    *("diff", "undo", "verify", "delete", "gc", "export", "doctor", "completion"),
+    *("diff", "undo", "verify", "delete", "gc", "export", "doctor", "completion", "install"),
 )
 _MODULES = [import_module(f"ebbtide.fronts.cli.{name}") for name in _COMMANDS]
 FRONTS = {
@@ -33,7 +33,7 @@ FRONTS = {
 }
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "See what happens": ("demo", "context", "explain", "report", "replay", "ui"),
-    "Keep an agent inside its window": ("run", "proxy", "chat", "fit", "mcp"),
+    "Keep an agent inside its window": ("run", "install", "uninstall", "proxy", "chat", "fit", "mcp"),
     "Look into sessions, and get things back": ("sessions", "show", "diff", "why", "recall", "undo", "redo"),
     "Maintain the store and the install": ("verify", "export", "delete", "gc", "doctor", "completion"),
 }

@@ -22,12 +22,20 @@ from typing import Literal, NamedTuple
 import ebbtide
 from ebbtide import screen
 from ebbtide.argparse_errors import close_matches
-from ebbtide.config import ACCOUNT_VARIABLES, Settings, inspect_sources, load_settings, process_environment
+from ebbtide.config import (
+    ACCOUNT_VARIABLES,
+    Settings,
+    find_start_files,
+    inspect_sources,
+    load_settings,
+    process_environment,
+)
 from ebbtide.config_keys import VARIABLES
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import format_age, format_bytes, one_line
 from ebbtide.fronts.cli.parser import CODES, Commands, command
+from ebbtide.fronts.cli.start_files import list_installed
 from ebbtide.prices import find_rates
 from ebbtide.store import open_store
 from ebbtide.store.directory.file_names import INDEX_NAME
@@ -108,6 +116,7 @@ def run(args: argparse.Namespace) -> int:
         "install": check_install(),
         "commands": check_extras(),
         "settings": check_configuration(),
+        "clients": check_installed(),
         "keys": check_keys(),
         "store": check_store(settings, now),
         "recall": check_search_index(settings),
@@ -213,6 +222,21 @@ def check_keys() -> Checks:
     addresses = [name for _, name in ACCOUNT_VARIABLES.values() if environ.get(name)]
     if addresses:
         yield Check("addresses", "ok", f"requests are sent to the address in {', '.join(addresses)}")
+
+
+def check_installed() -> Checks:
+    """What `ebb install` has put into start files."""
+    installed = list_installed(find_start_files())
+    for entry in installed:
+        if os.access(entry.ebb, os.X_OK):
+            yield Check(entry.name, "ok", f"starts behind Ebbtide, by {entry.path}")
+        else:
+            problem = f"{entry.path} names {entry.ebb or 'an ebb'} that is gone, so it starts without Ebbtide"
+            yield Check(entry.name, "warn", problem, f"ebb install {entry.name}, or ebb uninstall {entry.name}")
+    if not installed:
+        yield Check(
+            "clients", "ok", "none is installed: 'ebb run -- CLIENT' starts one, 'ebb install CLIENT' keeps it so"
+        )
 
 
 def check_configuration() -> Checks:

@@ -194,7 +194,7 @@ class Meters:
         yield from _head("ebb_in_flight", "gauge")
         yield f"ebb_in_flight {self.in_flight}"
         for name, amount in self.total.as_dict().items():
-            if isinstance(amount, int):
+            if isinstance(amount, int) and name != "largest_request":  # which is no sum
                 yield f"# TYPE ebb_{name}_sum_total counter"
                 yield f"ebb_{name}_sum_total {amount}"
         for name, (buckets, total) in sorted(self._times.items()):

@@ -56,7 +56,7 @@ def format_summary(
         f"ebb run: {pluralize(totals['requests'], 'request')} in {pluralize(totals.get('sessions', 0), 'conversation')}"
     )
     if totals.get("largest_request"):
-        head += f", the largest {token_count(totals['largest_request'])}"
+        head += f", the largest {token_count(int(totals['largest_request']))}"
     if summary.get("shadow"):
         head += "; nothing was changed, this is what would have been"
     lines = [head, *_removed(totals, receipts, is_shadow=bool(summary.get("shadow"))), *_saved(receipts)]
