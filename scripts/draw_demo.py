@@ -45,6 +45,16 @@ def picture(lines: list[list[Segment]]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {extent} font-family="{FONT}" font-size="15" role="img">',
         "<title>ebb demo: a recorded session of an agent, kept inside its window</title>",
+        *window_parts(width, height),
+    ]
+    for row, line in enumerate(lines):
+        parts += row_parts(line, BAR + row * HIGH)
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def window_parts(width: float, height: float) -> list[str]:
+    """Return the SVG of an empty terminal's window."""
+    return [
         f'<rect x="0.5" y="0.5" width="{width - 1:g}" height="{height - 1:g}" rx="10" fill="{PAPER}" stroke="{RIM}"/>',
         *(
             f'<circle cx="{24 + 20 * n}" cy="20" r="6" fill="{colour}"/>'
@@ -52,12 +62,10 @@ def picture(lines: list[list[Segment]]) -> str:
         ),
         f'<text x="{width / 2:g}" y="25" fill="#8a929c" text-anchor="middle">$ ebb demo</text>',
     ]
-    for row, line in enumerate(lines):
-        parts += _row(line, BAR + row * HIGH)
-    return "\n".join([*parts, "</svg>\n"])
 
 
-def _row(line: list[Segment], top: float) -> Iterator[str]:
+def row_parts(line: list[Segment], top: float) -> Iterator[str]:
+    """Return the SVG of one line of the terminal."""
     left = float(EDGE)
     for segment in line:
         for kind, run in groupby(segment.text, key=_kind):

@@ -259,3 +259,45 @@ def test_the_tree_of_the_architecture_is_the_tree():
 
     assert set(re.findall(r"[\w-]+\.py", tree)) <= files
     assert packages <= set(re.findall(r"([\w-]+)/", tree))
+
+
+FIRST_RUNS_ELSEWHERE = {
+    "README.md": "tests/clients/test_real_clients.py",
+    "docs/how-to/chat.md": "tests/fronts/chat",
+    "docs/how-to/inspect.md": "tests/fronts/ui/test_command.py",
+    "docs/how-to/mcp.md": "tests/fronts/mcp",
+    "docs/how-to/proxy.md": "tests/fronts/proxy",
+    "docs/how-to/run.md": "tests/fronts/run",
+    "docs/how-to/sdk.md": "tests/fronts/sdk",
+    "docs/how-to/write-a-wire.md": "tests/wire",
+    "docs/explanation/faults.md": "tests/test_fault_campaign.py",
+    "docs/explanation/laws.md": "tests/laws",
+    "docs/explanation/numbers.md": "tests/test_docs.py",
+    "docs/explanation/security.md": "tests/store",
+    "docs/index.md": "tests/test_package.py",
+    "docs/tutorial.md": "tests/test_package.py",
+}
+"""Pages whose first example starts a server or a real client, or installs: where that is tested."""
+LISTINGS = {"docs/explanation/default.md", "docs/reference/model-texts.md", "docs/reference/records.md"}
+"""Pages whose first block shows a text that nobody types."""
+
+
+def test_the_first_example_of_every_page_runs_in_a_test():
+    """Here if it is Python, a configuration, or a command without a server; else in the test that the table names."""
+    unproved = []
+    for page in PAGES:
+        kinds = [kind for kind, _ in blocks(page)]
+        is_listing = named(page) in LISTINGS or (page.parent == ROOT and page.name != "README.md")
+        if not kinds or is_listing or kinds[0] in {*FRAMEWORKS, "python", "console run", "toml", "json"}:
+            continue
+        if not (ROOT / FIRST_RUNS_ELSEWHERE.get(named(page), "none")).exists():
+            unproved.append(named(page))
+
+    assert unproved == []
+    assert not [page for page in FIRST_RUNS_ELSEWHERE if not blocks(ROOT / page)]
+
+
+def test_every_guide_has_an_example():
+    guides = [page for page in PAGES if page.parent.name == "how-to"]
+
+    assert [named(page) for page in guides if not blocks(page)] == []

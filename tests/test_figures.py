@@ -17,7 +17,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 README, BENCHMARKS = "README.md", "benchmarks/README.md"
-DEFAULT, TOKENS, FOLDS, LAWS = (f"docs/explanation/{name}.md" for name in ("default", "tokens", "folds", "laws"))
+DEFAULT, TOKENS, FOLDS, LAWS, NUMBERS, SIDE_BY_SIDE = (
+    f"docs/explanation/{name}.md" for name in ("default", "tokens", "folds", "laws", "numbers", "is-it-for-me")
+)
 
 
 @lru_cache
@@ -54,10 +56,10 @@ def tokens(page_rows):
 def of_tokens():
     table = result("tokens")["table"]
     classes = [row["cold"] for row in table.values() if row["calls"] >= 30]
-    yield README, "| token estimate, anchored", [100 * table["all"]["anchored"]]
-    yield README, "| token estimate, cold", [100 * table["all"]["cold"], 100 * max(classes)]
-    yield README, "| calls whose bill exceeded", [100 * table["all"]["exceeded"]]
-    yield README, "The token figures are of", [table["all"]["calls"]]
+    yield NUMBERS, "| token estimate, anchored", [100 * table["all"]["anchored"]]
+    yield NUMBERS, "| token estimate, cold", [100 * table["all"]["cold"], 100 * max(classes)]
+    yield NUMBERS, "| calls whose bill exceeded", [100 * table["all"]["exceeded"]]
+    yield NUMBERS, "The token figures are of", [table["all"]["calls"]]
     yield TOKENS, "`python benchmarks/tokens.py` on the", [table["all"]["calls"]]
     seeds = ("opencode (chars/4)", "claude-code (chars/4 x 4/3)")
     yield from tokens(
@@ -96,7 +98,11 @@ def of_replay():
     arms = half["arms"]
     ours, theirs = arms["default"], arms["recorded"]
     shares = [ours["bill"], 100 * ours["available"], theirs["bill"], 100 * theirs["available"]]
-    yield README, "| 47 recorded files", [len(half["files"]), *shares]
+    yield NUMBERS, "| 47 recorded files", [len(half["files"]), *shares]
+    yield README, "| bill of 47", [len(half["files"]), ours["bill"], theirs["bill"]]
+    yield README, "| names used again", [100 * ours["available"], 100 * theirs["available"]]
+    yield SIDE_BY_SIDE, "| the bill of 47", [len(half["files"]), theirs["bill"], ours["bill"]]
+    yield SIDE_BY_SIDE, "| names needed later", [100 * theirs["available"], 100 * ours["available"]]
     yield DEFAULT, "Window 200,000, cache kept", [len(half["files"]), half["calls"], half["uses"]]
     yield DEFAULT, "| raw: nothing ever taken out", [arms["raw"]["over"]]
     for start, name in ARMS.items():
@@ -115,7 +121,7 @@ def of_what_is_kept():
     fold, recorded = table["claude-code, all, fold"], table["claude-code, all, recorded"]
     ours = [fold["points"], 100 * fold["names"], fold["mean tokens"] / 1000, fold["tokens"] / 1000]
     yield (
-        README,
+        NUMBERS,
         "| what our compaction without a model keeps",
         [*ours, *(100 * recorded[key] for key in ("changed", "read", "names"))],
     )
@@ -125,15 +131,15 @@ def of_what_is_kept():
     beside = [fmean(row["after"] - row["spoken"] for row in part) / 1000 for part in (rows[:half], rows[half:])]
     freed = [fmean(row["freed"] for row in part) / 1000 for part in (rows[:half], rows[half:])]
     last = rows[-1]
-    yield README, "| twenty compactions of one history", [last["messages"], last["verbatim"], *beside, *freed]
+    yield NUMBERS, "| twenty compactions of one history", [last["messages"], last["verbatim"], *beside, *freed]
 
 
 def of_size():
     store, load = result("store"), results("store")["machine"]["load"]
     resume = [store["resume"]["seconds"], load, store["resume"]["cpu_seconds"], store["resume"]["memory_mb"]]
     message = result("store_bytes")
-    yield README, "| store, per message", [message["sessions"], message["bytes_per_message"]]
-    yield README, "| resume of a log", resume
+    yield NUMBERS, "| store, per message", [message["sessions"], message["bytes_per_message"]]
+    yield NUMBERS, "| resume of a log", resume
     yield BENCHMARKS, "| disk per message", [message["bytes_per_message"]]
     yield BENCHMARKS, "| resume of 100 MB", [store["log_lines"], *resume]
     yield BENCHMARKS, "| commit of 4 KB", [store[name]["commit"]["p50"] for name in ("durable", "not durable")]
@@ -148,7 +154,7 @@ def of_size():
 def of_speed():
     acts = result("acting")["windows"]["200000"]["ebbtide"]
     slowest = max(acts[kind]["slowest"] for kind in ("clearing", "folding"))
-    yield README, "| a turn that clears or compacts", [acts["clearing"]["max"], acts["folding"]["max"], slowest]
+    yield NUMBERS, "| a turn that clears or compacts", [acts["clearing"]["max"], acts["folding"]["max"], slowest]
     for window in ("200000", "128000", "64000"):
         kinds = result("acting")["windows"][window]["ebbtide"]
         values = [
@@ -159,7 +165,8 @@ def of_speed():
     aims = {name: aim["measured"] for name, aim in proxy["aims"].items()}
     first = {name: one["first byte ms"]["p50"] for name, one in proxy["idle"].items()}
     added = [aims["added p50 ms"], aims["added p99 ms"], first["litellm"] - first["direct"]]
-    yield README, "| what `ebb proxy` adds", [*added, aims["litellm's cpu, times ours"]]
+    yield NUMBERS, "| what `ebb proxy` adds", [*added, aims["litellm's cpu, times ours"]]
+    yield README, "| what the proxy adds", [aims["added p50 ms"], first["litellm"] - first["direct"]]
     yield BENCHMARKS, "| time to the first byte", [aims["added p50 ms"], first["pass-through"] - first["direct"]]
     yield BENCHMARKS, "| the same, p99", [aims["added p99 ms"]]
     order = ("ebb proxy", "pass-through", "litellm")
@@ -167,7 +174,7 @@ def of_speed():
     yield BENCHMARKS, "| CPU per chunk", [proxy["chunk cpu"][name]["ms"] for name in order]
     imports = {name: one["wall"] for name, one in result("import_time").items()}
     wanted = ("ebbtide", "ebbtide.Context, first use", "langchain.agents", "pydantic_ai")
-    yield README, "| import, and the first use", [imports[name] for name in wanted]
+    yield NUMBERS, "| import, and the first use", [imports[name] for name in wanted]
     idle = result("per_turn")["results"]["idle"]
     for name in ("ebbtide prepare", "ebbtide record", "langchain trim_messages", "harness ClearToolResults"):
         values = [idle[length][name][key] for length in ("200", "1000", "5000") for key in ("cpu", "least")]

@@ -16,13 +16,14 @@ interface Props {
   desk: Desk;
   /** The edit whose placeholder is to be shown. */
   edit: string;
+  /** Called when the first rows are there. */
+  onRows: () => void;
 }
 
-export function RequestView({ source, at, version, desk, edit }: Props) {
+export function RequestView({ source, at, version, desk, edit, onRows }: Props) {
   const path = `session/${source.key}/request`;
   const query = useMemo(() => ({ ...source.query, at: at || undefined }), [source, at]);
   const head = useAsk<RequestPage>(path, { ...query, limit: 1, find: edit || undefined }, version);
-  const edge = useAsk<Edge>(at ? `session/${source.key}/edge` : "", query, version);
   const total = head.value?.total ?? 0;
   const name = `${source.key} ${JSON.stringify(query)}`;
   const load = useCallback(
@@ -30,6 +31,11 @@ export function RequestView({ source, at, version, desk, edit }: Props) {
     [path, query],
   );
   const { row, look } = usePages<Row>(name, version, total, load);
+  const hasRows = !!head.error || (!!head.value && (!total || !!row(0)));
+  useEffect(() => {
+    if (hasRows) onRows();
+  }, [hasRows]);
+  const edge = useAsk<Edge>(at && hasRows ? `session/${source.key}/edge` : "", query, version);
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
 
   const toggle = (id: string) => {

@@ -39,7 +39,9 @@ export function SessionPage({ place, go, theme }: Props) {
   const row = useAsk<Listed>(listed.has(place.key) ? "" : `session/${place.key}/row`);
   const head = useAsk<Opened>(`session/${place.key}/head`, source.query, version);
   const total = head.value?.calls ?? 0;
-  const walk = head.value ? `session/${place.key}` : "";
+  // The rows come first: the walk takes the server's time.
+  const [hasRows, setHasRows] = useState(false);
+  const walk = head.value && (hasRows || place.tab !== "request") ? `session/${place.key}` : "";
   const columns = useAsk<Calls>(walk && `${walk}/calls`, source.query, version);
   const summary = useAsk<Summary>(walk, source.query, version);
   const server = useAsk<Sessions>("sessions", { q: "-" });
@@ -114,7 +116,7 @@ export function SessionPage({ place, go, theme }: Props) {
         </div>
       </nav>
       {desk ? (
-        <View place={place} desk={desk} at={at} version={version} theme={theme}>
+        <View place={place} desk={desk} at={at} version={version} theme={theme} onRows={() => setHasRows(true)}>
           {{ calls, summary: summary.value, policies: server.value?.arms ?? [] }}
         </View>
       ) : (
@@ -141,15 +143,17 @@ interface ViewProps {
   at: number;
   version: number;
   theme: string;
+  /** Called when the first rows of the request are there. */
+  onRows: () => void;
   children: { calls: Calls | undefined; summary: Summary | undefined; policies: string[] };
 }
 
 /** The chosen tab. Those that need the walk through all requests wait for it. */
-function View({ place, desk, at, version, theme, children }: ViewProps) {
+function View({ place, desk, at, version, theme, onRows, children }: ViewProps) {
   const { source, go } = desk;
   const { calls, summary, policies } = children;
   const props = { source, at, version };
-  if (place.tab === "request") return <RequestView {...props} desk={desk} edit={place.edit} />;
+  if (place.tab === "request") return <RequestView {...props} desk={desk} edit={place.edit} onRows={onRows} />;
   if (place.tab === "edits")
     return <EditsView {...props} at={place.at} desk={desk} summary={summary} edit={place.edit} />;
   if (place.tab === "ledger") return <LedgerView {...props} />;

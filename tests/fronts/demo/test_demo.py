@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+from scripts import draw_film
 from scripts.draw_demo import TARGET, frame, picture
 
 from ebbtide import PRESETS, Context, load, preset
@@ -145,3 +146,16 @@ def test_the_picture_is_what_the_script_draws(moments):
     pytest.importorskip("genai_prices")
 
     assert picture(frame(moments)) == TARGET.read_text(encoding="utf-8")
+
+
+def test_the_moving_picture_is_what_the_script_draws_and_ends_with_the_last_frame(moments):
+    """After a change of the default: `python -m scripts.draw_film`."""
+    pytest.importorskip("genai_prices")
+    frames = draw_film.play(moments)
+    drawn = draw_film.picture(frames)
+
+    assert drawn == draw_film.TARGET.read_text(encoding="utf-8")
+    assert len(frames) > 15
+    assert all(row in drawn for row in frames[-1][1])
+    still = drawn.replace('visibility="hidden"', "").count("<g ") - drawn.count('visibility="hidden"')
+    assert still >= 1, "without the animation the last frame is seen"

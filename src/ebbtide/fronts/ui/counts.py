@@ -9,7 +9,7 @@ from ebbtide.formats import Recording
 from ebbtide.formats.steps import ModelReply
 from ebbtide.fronts.ui.figures import Figures
 from ebbtide.fronts.ui.listing import SessionRow
-from ebbtide.money import SessionCost, UsageBill, session_cost
+from ebbtide.money import SessionCost, UsageBill, session_cost, session_figures
 
 
 def count_records(
@@ -58,5 +58,6 @@ def dollars_spent(cost: SessionCost) -> float | None:
 
 
 def dollars_saved(cost: SessionCost) -> float | None:
-    """After cache prices: of billed calls what the bills allow, of the others what is expected."""
-    return round(cost.dollars.claimed + cost.dollars.pending, 6) if cost.dollars else None
+    """After cache prices, as every command and page says it."""
+    figures = session_figures(cost)
+    return round(figures.saved, 6) if figures.in_dollars else None

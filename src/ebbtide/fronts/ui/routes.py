@@ -332,7 +332,7 @@ def _summary(library: Library, opened: OpenSession, query: Mapping[str, str]) ->
         "diagnosis": trace.diagnosis,
         "cost": dollars_spent(cost),
         "saved_usd": dollars_saved(cost),
-        "saved_share": round(cost.tokens.saved_share, 4),
+        "saved_share": round(figures.saved_share, 4),
         "estimated": not all(trace.billed),
         "prices": list(cost.price_rows),
         "basis": cost.basis,
