@@ -15,7 +15,7 @@ from ebbtide.accounting.calls import CallCost, add_usage, build_ledger
 from ebbtide.accounting.savings import EditSavings, Savings, Tariff, Tariffs, relative_tariff, savings_from_ledger
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.preview import pluralize
-from ebbtide.core.types import Usage
+from ebbtide.core.types import COMPACTION_PASSES, Usage
 from ebbtide.display import short_number
 from ebbtide.prices import Rates, find_rates
 from ebbtide.state.session_state import usage_from_record
@@ -106,6 +106,35 @@ def session_figures(cost: SessionCost) -> SessionFigures:
         cost_without=savings.cost_without_edits,
         saved=savings.claimed,
         in_dollars=cost.dollars is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFigures:
+    """What a status line and `ebb top` show of a session that may be running."""
+
+    figures: SessionFigures
+    model: str
+    hit_rate: float | None
+    """Share of the billed prompt tokens that the cache served; None without a bill."""
+    last_summary_at: float
+    """When old turns were last replaced by a summary; 0 if never."""
+    last_at: float
+    """Of the newest request."""
+
+
+def live_figures(records: Sequence[Mapping[str, object]]) -> LiveFigures:
+    cost = session_cost(records)
+    calls = cost.tokens.calls
+    billed = [line.call.usage for line in calls if line.call.usage]
+    prompt = sum(usage.prompt for usage in billed)
+    summaries = {entry.edit.call for entry in cost.tokens.edits if entry.edit.by in COMPACTION_PASSES}
+    return LiveFigures(
+        figures=session_figures(cost),
+        model=calls[-1].call.model if calls else "",
+        hit_rate=sum(usage.cache_read for usage in billed) / prompt if prompt else None,
+        last_summary_at=max((calls[number - 1].call.at for number in summaries if number <= len(calls)), default=0.0),
+        last_at=calls[-1].call.at if calls else 0.0,
     )
 
 

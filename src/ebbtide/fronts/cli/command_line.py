@@ -26,14 +26,16 @@ FRONTS = {
     "demo": "watch a session fill its window, be compacted and recall what was removed",
     "replay": "replay recorded sessions under several policies and compare the bills",
     "proxy": "an HTTP proxy in front of the provider",
+    "top": "your sessions while they run: context, cache, money",
+    "statusline": "one line for Claude Code's status line",
     "run": "start an agent behind its own proxy",
     "chat": "the terminal agent",
     "ui": "the web inspector",
     "mcp": "recall as an MCP server",
 }
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "See what happens": ("demo", "context", "explain", "report", "replay", "ui"),
-    "Keep an agent inside its window": ("run", "install", "uninstall", "proxy", "chat", "fit", "mcp"),
+    "See what happens": ("demo", "context", "explain", "report", "replay", "top", "ui"),
+    "Keep an agent inside its window": ("run", "install", "uninstall", "proxy", "chat", "fit", "statusline", "mcp"),
     "Look into sessions, and get things back": ("sessions", "show", "diff", "why", "recall", "undo", "redo"),
     "Maintain the store and the install": ("verify", "export", "delete", "gc", "doctor", "completion"),
 }

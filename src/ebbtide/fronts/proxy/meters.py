@@ -85,6 +85,7 @@ class Tally:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     output_tokens: int = 0
+    last_answer_at: float = 0.0
     last_at: float = 0.0
     last_before: int = 0
     """Tokens of the newest request, untouched and as sent."""
@@ -101,6 +102,7 @@ class Tally:
         self.last_at, self.last_before, self.last_after = at, before, after
 
     def count_usage(self, usage: Usage) -> None:
+        self.last_answer_at = time.time()
         self.input_tokens += usage.prompt
         self.cache_read_tokens += usage.cache_read
         self.cache_write_tokens += usage.cache_write

@@ -38,6 +38,7 @@ from ebbtide.fronts.proxy.otel import otel_exporter
 from ebbtide.fronts.proxy.recall_loop import OpenAnswer, RecallLoop
 from ebbtide.fronts.proxy.receipts import build_receipts
 from ebbtide.fronts.proxy.sessions import OutgoingRequest, ProxySession, Sessions, SummarizerFor, UpstreamRoute
+from ebbtide.fronts.proxy.status import StatusBoard, announced_in
 from ebbtide.fronts.proxy.upstream_summarizer import UpstreamSummarizer
 from ebbtide.fronts.proxy.upstreams import Target, find_target
 from ebbtide.store import Store
@@ -79,6 +80,7 @@ class Proxy:
         self.meters = meters or Meters()
         self.sessions = Sessions(options, store, self._summarizer_for())
         self.engine = GuardedEngine(options, self.sessions, self.meters)
+        self.status = StatusBoard(self.sessions)
         self.address = ""
         self._client: aiohttp.ClientSession | None = None
 
@@ -348,8 +350,18 @@ def _session_fields(session: ProxySession) -> dict[str, object]:
     }
 
 
+def _status(proxy: Proxy) -> web.Response:
+    return web.json_response({"sessions": proxy.status.rows()})
+
+
 _RECEIPTS = "/ebb/receipts"
-_PAGES = {"/healthz": _health, "/metrics": _metrics, "/ebb/summary": _summary, "/ebb/sessions": _sessions}
+_PAGES = {
+    "/healthz": _health,
+    "/metrics": _metrics,
+    "/ebb/summary": _summary,
+    "/ebb/sessions": _sessions,
+    "/ebb/status": _status,
+}
 
 
 def runner_for(proxy: Proxy) -> web.AppRunner:
@@ -384,7 +396,8 @@ async def serve(options: Options) -> int:
     _announce(proxy, runner.addresses[0])
     gc.freeze()  # what is loaded now stays
     gc.set_threshold(_COLLECT_EVERY, 20, 50)
-    await stop.wait()
+    with announced_in(options.settings.store, proxy.address):
+        await stop.wait()
     proxy.meters.log.line("stopping", in_flight=proxy.meters.in_flight)
     await runner.cleanup()
     return 0 if await proxy.close() else 1

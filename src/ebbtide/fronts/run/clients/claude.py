@@ -7,6 +7,7 @@ one, `--settings`, and the administrator's, the last being the strongest.
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 
 from ebbtide.fronts.run.client_files import merge, parse_json, read_json, table, text_at
 from ebbtide.fronts.run.launch import Launch
-from ebbtide.fronts.run.plan import FILE, LaunchPlan, Routes, Surroundings, is_true, option_value
+from ebbtide.fronts.run.plan import FILE, PROXY, LaunchPlan, Routes, Surroundings, is_true, option_value
 
 _UNREAD_MODES = {
     "CLAUDE_CODE_USE_BEDROCK": "Amazon Bedrock",
@@ -158,7 +159,15 @@ def _added_settings(around: Surroundings, settings: _Settings, variables: Mappin
         # A link in its path, as /tmp is one on macOS, is checked beside what it leads to.
         rules = dict.fromkeys(map(_read_rule, (around.store.absolute(), around.store.resolve())))
         added["permissions"] = {"allow": [*(allowed if isinstance(allowed, list) else []), *rules]}
-    return added
+    return {**added, **status_line(PROXY, settings.values)}
+
+
+def status_line(address: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that show what Ebbtide does in Claude Code's status line; none if the user has one."""
+    if settings.get("statusLine") or settings.get("disableAllHooks"):
+        return {}
+    command = f"{shlex.join([sys.executable, '-m', 'ebbtide', 'statusline'])} {address}"
+    return {"statusLine": {"type": "command", "command": command, "padding": 0}}
 
 
 def _read_rule(store: Path) -> str:

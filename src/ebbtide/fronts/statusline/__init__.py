@@ -1,0 +1,1 @@
+"""`ebb statusline`: one line on the running session, for Claude Code."""

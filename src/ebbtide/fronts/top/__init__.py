@@ -1,0 +1,1 @@
+"""`ebb top`: a live table of sessions."""
