@@ -34,6 +34,7 @@ def main(arguments: Sequence[str]) -> int:
 
     exit codes:
       0  always, also if the proxy does not answer
+      1  Ebbtide could not be loaded
       2  bad input: an unknown option
     """
     if any(argument.startswith("-") for argument in arguments) or len(arguments) > 1:
