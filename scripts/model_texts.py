@@ -32,6 +32,7 @@ they are in the sessions that have them, and are still recognised.
 `python -m scripts.model_texts` writes this page."""
 
 EXAMPLES: Mapping[str, tuple[object, ...] | Mapping[str, object]] = {
+    "gateway_marker": (texts.REMOVED, 1_200, 80, "1a2b3c4d5e6f708192a3b4c5"),
     "exchange_count": (3,),
     "characters_omitted": (8_000,),
     "lines_shown": (812, 2310),

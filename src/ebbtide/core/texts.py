@@ -24,6 +24,11 @@ SAVED_AS = "saved as"
 NOT_SAVED = "not saved"
 
 
+def gateway_marker(change: str, tokens: int, lines: int, hash: str) -> str:
+    """Replaces a result for a model behind a gateway, which has a tool to retrieve the text of a hash."""
+    return f"[ebb: result {change}, {tokens} tokens, {lines} lines; retrieve hash={hash} to read it]"
+
+
 def exchange_count(count: int) -> str:
     """In the stub of exchanges that were removed."""
     return f"{count} exchange" + "s" * (count != 1)

@@ -15,6 +15,7 @@ WINDOW = 60_000
 """Its prompt and tools alone take 20,000 tokens."""
 QUIET = {
     "ANTHROPIC_API_KEY": "k",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "4096",
     "IS_SANDBOX": "1",
     "DISABLE_TELEMETRY": "1",
     "DISABLE_AUTOUPDATER": "1",

@@ -28,7 +28,9 @@ from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.core.text.redact import redact
 from ebbtide.fronts.proxy import upstream_client
 from ebbtide.fronts.proxy.answers import AnswerStart, read_start
+from ebbtide.fronts.proxy.compressor import Compressor
 from ebbtide.fronts.proxy.encoding import decompress, is_readable
+from ebbtide.fronts.proxy.gateway import is_gateway_path, serve_gateway
 from ebbtide.fronts.proxy.guard import admit
 from ebbtide.fronts.proxy.guarded_engine import GuardedEngine
 from ebbtide.fronts.proxy.identity import IncomingRequest, identify_request, sender_key, wire_for_path
@@ -81,6 +83,7 @@ class Proxy:
         self.sessions = Sessions(options, store, self._summarizer_for())
         self.engine = GuardedEngine(options, self.sessions, self.meters)
         self.status = StatusBoard(self.sessions)
+        self.compressor = Compressor(self.sessions.engine)
         self.address = ""
         self._client: aiohttp.ClientSession | None = None
 
@@ -129,6 +132,8 @@ class Proxy:
         page = await _own_page(request.method, path, self)
         if page is not None:
             return page
+        if is_gateway_path(path):
+            return await serve_gateway(request, path, self.compressor)
         target = find_target(self.options.upstreams, admission.path, headers)
         if target is None:
             return self._refuse(404, "no upstream is configured for this path: see --upstream")

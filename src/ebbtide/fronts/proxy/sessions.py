@@ -196,7 +196,7 @@ class Sessions:
         self.is_durable = settings.durable and "durable" in settings.origins
         if store is None and not options.shadow:
             store = open_store(settings.store or None, durable=self.is_durable)
-        self._engine = EngineSettings(
+        self.engine = EngineSettings(
             policy=settings.policy(), window_for=settings.window_for, store=store, summarizer_for=summarizer_for
         )
         self._sessions: OrderedDict[Identity, ProxySession] = OrderedDict()
@@ -216,7 +216,7 @@ class Sessions:
 
     def may_have_renewed_token(self, incoming: IncomingRequest) -> bool:
         """Whether to call `find_renewed_session` before `session_for`: a new token may be a renewed one."""
-        if not incoming.is_renewable or incoming.is_first or incoming.side_request or self._engine.store is None:
+        if not incoming.is_renewable or incoming.is_first or incoming.side_request or self.engine.store is None:
             return False
         return incoming.identity not in self._sessions and incoming.identity not in self._renewed
 
@@ -225,7 +225,7 @@ class Sessions:
 
         It must have the same name, which depends on everything but the token, and the request must have its history.
         """
-        identity, store = incoming.identity, self._engine.store
+        identity, store = incoming.identity, self.engine.store
         assert store is not None, "without a store no token is looked up"
         same_name = [info for info in store.list_sessions() if info.session == identity.session]
         if any(info.project == identity.project for info in same_name):
@@ -244,7 +244,7 @@ class Sessions:
         if incoming.side_request and identity not in self._sessions:
             identity = self._find_same_opening(incoming) or identity
         session = self._sessions.get(identity) or ProxySession(
-            origin=replace(incoming, identity=identity), engine=self._engine
+            origin=replace(incoming, identity=identity), engine=self.engine
         )
         if incoming.side_request:
             return session  # a side request starts no session

@@ -1,0 +1,182 @@
+"""`/v1/compress` and `/v1/retrieve`: what gateways ask for, with the rows that LiteLLM sends."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from ebbtide import preset
+from ebbtide.fronts.proxy.compressor import Compressor
+from ebbtide.fronts.proxy.sessions import EngineSettings
+from ebbtide.store import open_store
+from fronts.proxy.proxy_runner import get, post, proxied
+
+WINDOW = 20_000
+KEY = "Bearer one-key-for-all"
+
+
+def page(owner: str, n: int) -> str:
+    return f"{owner} file {n}\n" + "\n".join(f"{n:3d} {owner} gauge {n * 40 + line} of {line}" for line in range(120))
+
+
+def result(owner: str, n: int) -> dict:
+    return {"role": "tool", "tool_call_id": f"call_{n}", "content": page(owner, n)}
+
+
+def compressor(folder) -> Compressor:
+    store = open_store(folder, durable=False)
+    return Compressor(EngineSettings(policy=preset("default"), window_for=lambda model: WINDOW, store=store))
+
+
+def talk(shortens: Compressor, owner: str, calls: int, credential: str = KEY) -> list[dict]:
+    """A loop of so many tool calls. Returns the answers."""
+    rows, answers = [], []
+    for n in range(calls):
+        rows.append(result(owner, n))
+        answers.append(shortens.compress({"messages": rows, "model": "m"}, credential))
+        assert [row["role"] for row in answers[-1]["messages"]] == [row["role"] for row in rows]
+    return answers
+
+
+def test_as_many_rows_come_back_and_fewer_tokens(tmp_path):
+    answer = talk(compressor(tmp_path), "ada", 30)[-1]
+
+    assert len(answer["messages"]) == 30
+    assert answer["tokens_after"] < answer["tokens_before"]
+    assert answer["tokens_saved"] == answer["tokens_before"] - answer["tokens_after"]
+    assert answer["messages"][-1]["content"] == page("ada", 29), "the newest result is whole"
+    assert len(answer["ccr_hashes"]) == sum("hash=" in row["content"] for row in answer["messages"]) > 10
+
+
+def test_between_batches_each_answer_extends_the_last(tmp_path):
+    answers = talk(compressor(tmp_path), "ada", 40)
+
+    texts = [[row["content"] for row in answer["messages"]] for answer in answers]
+    breaks = [n for n in range(1, 40) if texts[n][: len(texts[n - 1])] != texts[n - 1]]
+    assert 1 <= len(breaks) <= 20
+    for n in range(1, 40):
+        known = {text for text in texts[n - 1] if "hash=" in text}
+        assert known <= set(texts[n]), "a row that was shortened stays as it was"
+        assert set(answers[n - 1]["ccr_hashes"]) <= set(answers[n]["ccr_hashes"])
+
+
+def test_what_was_shortened_comes_back_whole_also_after_a_restart_and_elsewhere(tmp_path):
+    answer = talk(compressor(tmp_path), "ada", 30)[-1]
+
+    other_proxy = compressor(tmp_path)
+    for row, n in zip(answer["messages"], range(30), strict=True):
+        if "hash=" in row["content"]:
+            hash = row["content"].rpartition("hash=")[2][:24]
+            assert hash in answer["ccr_hashes"]
+            assert other_proxy.retrieve(hash, KEY) == page("ada", n)
+
+
+def test_two_proxies_in_turns_send_the_rows_that_one_sends(tmp_path):
+    alone = talk(compressor(tmp_path / "alone"), "ada", 40)
+    in_turns, rows = [], []
+    proxies = compressor(tmp_path / "both"), compressor(tmp_path / "both")
+    for n in range(40):
+        rows.append(result("ada", n))
+        in_turns.append(proxies[n % 2].compress({"messages": rows, "model": "m"}, KEY))
+
+    def without_hashes(answers):
+        return [[re.sub("hash=[0-9a-f]{24}", "", row["content"]) for row in answer["messages"]] for answer in answers]
+
+    assert without_hashes(in_turns) == without_hashes(alone)
+
+
+def test_two_users_behind_one_key_never_meet(tmp_path):
+    """Their call ids are the same, and their first result is the same to the letter."""
+    shortens = compressor(tmp_path)
+    shared = {"role": "tool", "tool_call_id": "call_0", "content": page("shared", 0)}
+    hashes = {"ada": [], "bob": []}
+    for n in range(1, 40):
+        for owner, other in (("ada", "bob"), ("bob", "ada")):
+            rows = [shared, *(result(owner, k) for k in range(1, n + 1))]
+            answer = shortens.compress({"messages": rows, "model": "m"}, KEY)
+            hashes[owner] = answer["ccr_hashes"]
+            assert other not in json.dumps(answer)
+            for row, given in zip(answer["messages"], rows, strict=True):
+                if row != given:
+                    hash = row["content"].rpartition("hash=")[2][:24]
+                    assert shortens.retrieve(hash, KEY) == given["content"]
+    assert len(set(hashes["ada"]) & set(hashes["bob"])) <= 1, "only the result that both have"
+
+
+def test_a_hash_belongs_to_the_key_that_got_it_and_cannot_be_guessed(tmp_path):
+    shortens = compressor(tmp_path)
+    hash = talk(shortens, "ada", 30)[-1]["ccr_hashes"][0]
+
+    assert shortens.retrieve(hash, "Bearer another") is None
+    assert shortens.retrieve(hash[:-1] + ("0" if hash[-1] != "0" else "1"), KEY) is None
+    assert shortens.retrieve("0" * 24, KEY) is None
+    assert shortens.retrieve("../../etc/passwd", KEY) is None
+    elsewhere = compressor(tmp_path / "elsewhere")
+    assert hash not in talk(elsewhere, "ada", 30)[-1]["ccr_hashes"], "another store has another secret"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"role": "user", "content": "Hello"}],
+        [{"role": "tool", "content": "no id"}],
+        [{"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "parts"}]}],
+        [{"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}, {"role": "user", "content": ""}],
+        [{"role": "tool", "tool_call_id": "a", "content": "x"}, {"role": "tool", "tool_call_id": "a", "content": "y"}],
+        [{"role": "tool", "tool_call_id": "a\ud800", "content": "\ud800" * 50_000}],
+        [{"role": "new", "strange": {"deep": []}}],
+    ],
+)
+def test_what_it_cannot_shorten_comes_back_as_it_is(rows, tmp_path):
+    answer = compressor(tmp_path).compress({"messages": rows, "model": "m"}, KEY)
+
+    assert len(answer["messages"]) == len(rows)
+    for row, given in zip(answer["messages"], rows, strict=True):
+        assert len(str(row.get("content"))) <= len(str(given.get("content")))
+
+
+def test_users_words_are_never_shortened(tmp_path):
+    words = "Keep the datum of Brest. " * 4000
+    rows = [{"role": "user", "content": words}, *(result("ada", n) for n in range(30))]
+
+    answer = compressor(tmp_path).compress({"messages": rows, "model": "m"}, KEY)
+
+    assert answer["messages"][0]["content"] == words
+
+
+def test_over_http_with_the_token_in_the_path(tmp_path):
+    token = "a-token-of-some-length"
+    with proxied("http://127.0.0.1:9", store=str(tmp_path), token=token, window=WINDOW) as running:
+        rows = [result("ada", n) for n in range(30)]
+        body = {"messages": rows, "model": "gpt-4.1"}
+        status, raw = post(running.port, f"/ebb/t/{token}/v1/compress", body, authorization=KEY)
+        assert status == 200
+        answer = json.loads(raw)
+        assert answer["ccr_hashes"]
+        retrieve = f"/ebb/t/{token}/v1/retrieve/{answer['ccr_hashes'][0]}"
+        status, answer = get(running.port, retrieve, authorization=KEY)
+        assert status == 200
+        assert answer["original_content"] in {row["content"] for row in rows}
+        assert get(running.port, retrieve, authorization="Bearer another")[0] == 404
+        assert post(running.port, "/v1/compress", body)[0] == 401, "no token"
+        assert get(running.port, f"/ebb/t/{token}/v1/compress")[0] == 405
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({}, "messages must be a list"),
+        ({"messages": []}, "not empty"),
+        ({"messages": ["x"]}, "messages[0] is not a chat message"),
+        ({"messages": [{"role": 1}]}, "messages[0]"),
+        ([], "messages must be"),
+    ],
+)
+def test_a_request_that_is_no_conversation_is_refused_with_a_sentence(body, says, tmp_path):
+    with proxied("http://127.0.0.1:9", store=str(tmp_path)) as running:
+        status, raw = post(running.port, "/v1/compress", body)
+
+    assert status == 400
+    assert says in json.loads(raw)["error"]["message"]
