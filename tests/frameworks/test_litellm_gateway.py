@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from fronts.proxy.proxy_runner import proxied
 from frameworks.environments import CannotInstall, environ_of, python_of
 from frameworks.scenario import STEPS, SYSTEM, WINDOW, Script, judge, read_page, task
+from fronts.proxy.proxy_runner import proxied
 from upstream.server import Upstream
 
 pytestmark = [
@@ -55,7 +55,8 @@ def litellm_proxy(folder, upstream_url: str, compressor_url: str):
             base = f"http://127.0.0.1:{port}"
             end = time.monotonic() + START_SECONDS
             while not _is_alive(base):
-                assert process.poll() is None and time.monotonic() < end, (folder / "log.txt").read_text()[-2000:]
+                is_hopeless = process.poll() is not None or time.monotonic() > end
+                assert not is_hopeless, (folder / "log.txt").read_text()[-2000:]
                 time.sleep(0.5)
             yield base
         finally:

@@ -41,17 +41,17 @@ def talk(shortens: Compressor, owner: str, calls: int, credential: str = KEY) ->
 
 
 def test_as_many_rows_come_back_and_fewer_tokens(tmp_path):
-    answer = talk(compressor(tmp_path), "ada", 30)[-1]
+    answer = talk(compressor(tmp_path), "olga", 30)[-1]
 
     assert len(answer["messages"]) == 30
     assert answer["tokens_after"] < answer["tokens_before"]
     assert answer["tokens_saved"] == answer["tokens_before"] - answer["tokens_after"]
-    assert answer["messages"][-1]["content"] == page("ada", 29), "the newest result is whole"
+    assert answer["messages"][-1]["content"] == page("olga", 29), "the newest result is whole"
     assert len(answer["ccr_hashes"]) == sum("hash=" in row["content"] for row in answer["messages"]) > 10
 
 
 def test_between_batches_each_answer_extends_the_last(tmp_path):
-    answers = talk(compressor(tmp_path), "ada", 40)
+    answers = talk(compressor(tmp_path), "olga", 40)
 
     texts = [[row["content"] for row in answer["messages"]] for answer in answers]
     breaks = [n for n in range(1, 40) if texts[n][: len(texts[n - 1])] != texts[n - 1]]
@@ -63,22 +63,22 @@ def test_between_batches_each_answer_extends_the_last(tmp_path):
 
 
 def test_what_was_shortened_comes_back_whole_also_after_a_restart_and_elsewhere(tmp_path):
-    answer = talk(compressor(tmp_path), "ada", 30)[-1]
+    answer = talk(compressor(tmp_path), "olga", 30)[-1]
 
     other_proxy = compressor(tmp_path)
     for row, n in zip(answer["messages"], range(30), strict=True):
         if "hash=" in row["content"]:
             hash = row["content"].rpartition("hash=")[2][:24]
             assert hash in answer["ccr_hashes"]
-            assert other_proxy.retrieve(hash, KEY) == page("ada", n)
+            assert other_proxy.retrieve(hash, KEY) == page("olga", n)
 
 
 def test_two_proxies_in_turns_send_the_rows_that_one_sends(tmp_path):
-    alone = talk(compressor(tmp_path / "alone"), "ada", 40)
+    alone = talk(compressor(tmp_path / "alone"), "olga", 40)
     in_turns, rows = [], []
     proxies = compressor(tmp_path / "both"), compressor(tmp_path / "both")
     for n in range(40):
-        rows.append(result("ada", n))
+        rows.append(result("olga", n))
         in_turns.append(proxies[n % 2].compress({"messages": rows, "model": "m"}, KEY))
 
     def without_hashes(answers):
@@ -91,9 +91,9 @@ def test_two_users_behind_one_key_never_meet(tmp_path):
     """Their call ids are the same, and their first result is the same to the letter."""
     shortens = compressor(tmp_path)
     shared = {"role": "tool", "tool_call_id": "call_0", "content": page("shared", 0)}
-    hashes = {"ada": [], "bob": []}
+    hashes = {"olga": [], "yusuf": []}
     for n in range(1, 40):
-        for owner, other in (("ada", "bob"), ("bob", "ada")):
+        for owner, other in (("olga", "yusuf"), ("yusuf", "olga")):
             rows = [shared, *(result(owner, k) for k in range(1, n + 1))]
             answer = shortens.compress({"messages": rows, "model": "m"}, KEY)
             hashes[owner] = answer["ccr_hashes"]
@@ -102,19 +102,19 @@ def test_two_users_behind_one_key_never_meet(tmp_path):
                 if row != given:
                     hash = row["content"].rpartition("hash=")[2][:24]
                     assert shortens.retrieve(hash, KEY) == given["content"]
-    assert len(set(hashes["ada"]) & set(hashes["bob"])) <= 1, "only the result that both have"
+    assert len(set(hashes["olga"]) & set(hashes["yusuf"])) <= 1, "only the result that both have"
 
 
 def test_a_hash_belongs_to_the_key_that_got_it_and_cannot_be_guessed(tmp_path):
     shortens = compressor(tmp_path)
-    hash = talk(shortens, "ada", 30)[-1]["ccr_hashes"][0]
+    hash = talk(shortens, "olga", 30)[-1]["ccr_hashes"][0]
 
     assert shortens.retrieve(hash, "Bearer another") is None
     assert shortens.retrieve(hash[:-1] + ("0" if hash[-1] != "0" else "1"), KEY) is None
     assert shortens.retrieve("0" * 24, KEY) is None
     assert shortens.retrieve("../../etc/passwd", KEY) is None
     elsewhere = compressor(tmp_path / "elsewhere")
-    assert hash not in talk(elsewhere, "ada", 30)[-1]["ccr_hashes"], "another store has another secret"
+    assert hash not in talk(elsewhere, "olga", 30)[-1]["ccr_hashes"], "another store has another secret"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_it_cannot_shorten_comes_back_as_it_is(rows, tmp_path):
 
 def test_users_words_are_never_shortened(tmp_path):
     words = "Keep the datum of Brest. " * 4000
-    rows = [{"role": "user", "content": words}, *(result("ada", n) for n in range(30))]
+    rows = [{"role": "user", "content": words}, *(result("olga", n) for n in range(30))]
 
     answer = compressor(tmp_path).compress({"messages": rows, "model": "m"}, KEY)
 
@@ -149,7 +149,7 @@ def test_users_words_are_never_shortened(tmp_path):
 def test_over_http_with_the_token_in_the_path(tmp_path):
     token = "a-token-of-some-length"
     with proxied("http://127.0.0.1:9", store=str(tmp_path), token=token, window=WINDOW) as running:
-        rows = [result("ada", n) for n in range(30)]
+        rows = [result("olga", n) for n in range(30)]
         body = {"messages": rows, "model": "gpt-4.1"}
         status, raw = post(running.port, f"/ebb/t/{token}/v1/compress", body, authorization=KEY)
         assert status == 200
