@@ -23,7 +23,8 @@ EXAMPLES = "how-to/examples.md"
 
 _PART = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 _LINK = re.compile(r"(?<=\]\()([^)#\s]+)(#[^)\s]*)?(?=\))")
-_RUN = re.compile(r"^```console run$", re.MULTILINE)
+_MARKED = re.compile(r"^```(console|python) [a-z-]+$", re.MULTILINE)
+"""A block marked for our tests: `console run`, or the framework that a test runs it in."""
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -35,7 +36,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
     with_parts = _PART.sub(lambda found: PARTS[found[1]](), markdown)
-    return _RUN.sub("```console", _led(with_parts, page.file.src_uri))
+    return _MARKED.sub(r"```\1", _led(with_parts, page.file.src_uri))
 
 
 def _led(text: str, uri: str) -> str:
