@@ -46,7 +46,7 @@ def _policy_name(value: Value) -> str:
 def _directory(value: Value) -> str:
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str) or not text or "\0" in text:
-        raise BadConfig("must be a directory")
+        raise BadConfig("must be a directory, or postgresql://USER@HOST/DATABASE")
     return text
 
 

@@ -73,6 +73,9 @@ class Context:
     model's name. `summarizer` is a function, or a `Summarizer` that also says how it is asked; `recall` is a mode, or a
     `Recall` that also says what may be opened.
 
+    `store` is a directory or the address of a database, whose sessions belong to a `tenant`: by default, the role that
+    connects.
+
     The clock is read only here; give `clock` to replay or to test.
     """
 
@@ -86,6 +89,7 @@ class Context:
         session: str = "default",
         project: str = "",
         durable: bool = True,
+        tenant: str = "",
         wire: str | None = None,
         marks: bool | None = True,
         cache: Cache = Cache(),  # noqa: B008 - a frozen value
@@ -99,13 +103,13 @@ class Context:
         **unknown: object,
     ) -> None:
         refuse_unknown(unknown)
-        check_settings(model=model, store=store, session=session, project=project, summarizer=summarizer, cache=cache)
-        check_settings(workspace=workspace, live=live, recall=recall, hooks=hooks, on_event=on_event, clock=clock)
+        check_settings(model=model, store=store, session=session, project=project, tenant=tenant, recall=recall)
+        check_settings(workspace=workspace, live=live, hooks=hooks, cache=cache, on_event=on_event, clock=clock)
         summarizer = _as_summarizer(summarizer)
         recall = recall if isinstance(recall, Recall) else Recall(recall)
         self._clock = _check_times(clock)
         self._background = summarizer is not None and summarizer.background
-        self._store = open_store(store, durable=durable) if isinstance(store, str | os.PathLike) else store
+        self._store = _find_store(store, durable, tenant)
         self._project = project
         # Without a store the log is private, so its records need not be copied.
         open_log = PrivateLog if self._store is None else self._store.open
@@ -450,6 +454,15 @@ def _default_key(cache: Cache, marks: bool | None) -> Cache:
 def _with_marks(policy: Policy, marks: bool | None) -> Policy:
     """Return the policy; with `None` for marks one that adds none, as the caller places them later."""
     return policy if marks is not None else replace(policy, marks=None)
+
+
+def _find_store(store: str | os.PathLike[str] | Store | None, durable: bool, tenant: str) -> Store | None:
+    return open_store(store, durable=durable, tenant=tenant) if isinstance(store, str | os.PathLike) else store
+
+
+def _as_summarizer(summarizer: SummarizeFunction | Summarizer | None) -> Summarizer | None:
+    check_settings(summarizer=summarizer)
+    return summarizer if summarizer is None or isinstance(summarizer, Summarizer) else Summarizer(summarizer)
 
 
 def _check_times(clock: Callable[[], float]) -> Callable[[], float]:

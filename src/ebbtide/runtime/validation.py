@@ -122,8 +122,12 @@ _EXPECTED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "model": ("a model's name, as in 'claude-sonnet-5'", _text),
     "session": ("a name, as in 'nightly'", _text),
     "parent": ("the name of another session", _text),
+    "tenant": ("the name of who owns the session, as in 'alice'", _text),
     "project": ("a name or a path as text", _text),
-    "store": ("a directory, a store, or None for memory", lambda value: _path(value) or hasattr(value, "open")),
+    "store": (
+        "a directory, the address of a database, a store, or None for memory",
+        lambda value: _path(value) or hasattr(value, "open"),
+    ),
     "summarizer": (
         "a function that is given a request and returns an answer, an ebbtide.Summarizer, or None",
         lambda value: _callable(value.ask if isinstance(value, Summarizer) else value),

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
+from importlib import import_module
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.records import Record, derive_uuid, message_record, messages_on_branch, summary_record
+from ebbtide.store.address import is_database, show_store
 from ebbtide.store.directory.safe_fs import FileSystem
 from ebbtide.store.directory.store import DirectoryStore
 from ebbtide.store.log_lines import LogSink, Position, ReadResult
@@ -33,25 +35,49 @@ __all__ = [
     "Store",
     "VerifyResult",
     "derive_uuid",
+    "is_database",
     "message_record",
     "messages_on_branch",
     "open_store",
+    "show_store",
     "summary_record",
 ]  # fmt: skip
 
 
-def open_store(where: str | os.PathLike[str] | None, *, durable: bool = True) -> Store:
-    """Open a store in a directory, or in memory for None. Without `durable`, a power cut may lose the last turns."""
+def open_store(where: str | os.PathLike[str] | None, *, durable: bool = True, tenant: str = "") -> Store:
+    """Open a store in a directory, in PostgreSQL for its address, or in memory for None.
+
+    Without `durable`, a power cut may lose the last turns. `tenant` owns what a database keeps; by default, the role
+    that connects.
+    """
     if where is None:
         return MemoryStore()
     address = os.fspath(where)
+    if is_database(address):
+        return _open_postgres(address, durable=durable, tenant=tenant)
     if "://" in address:
         scheme = address.partition("://")[0]
-        raise BadConfig(f"store: {scheme}:// comes in a later release; give a directory, or nothing for memory")
+        raise BadConfig(f"store: {scheme}:// is not known; give a directory, or postgresql://USER@HOST/DATABASE")
     path = os.path.expanduser(address)
     if problem := _path_problem(path):
         raise BadConfig(f"store: {address} {problem}")
     return DirectoryStore(path, durable=durable)
+
+
+def _open_postgres(address: str, *, durable: bool, tenant: str) -> Store:
+    # psycopg takes longer to import than all of this package, and only this store needs it.
+    try:
+        module = import_module("ebbtide.store.postgres.store")
+    except ModuleNotFoundError as missing:
+        if missing.name != "psycopg":
+            raise
+        raise BadConfig("a store in PostgreSQL needs more packages: pip install 'ebbtide[postgres]'") from missing
+    except ImportError as error:  # psycopg without libpq
+        raise BadConfig(
+            f"a store in PostgreSQL needs psycopg[binary]: pip install 'ebbtide[postgres]': {error}"
+        ) from error
+    store: Store = module.PostgresStore(address, durable=durable, tenant=tenant)
+    return store
 
 
 def _path_problem(path: str) -> str:

@@ -25,3 +25,8 @@ def tenant_project(tenant: str) -> str:
 def is_tenant_project(project: str) -> bool:
     """Whether the proxy uses the project for a tenant."""
     return project.startswith(PROJECT_PREFIX)
+
+
+def tenant_of(project: str) -> str:
+    """The tenant whose sessions the proxy stores under this project; empty for any other project."""
+    return project.removeprefix(PROJECT_PREFIX) if is_tenant_project(project) else ""

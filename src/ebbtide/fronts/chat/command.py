@@ -25,7 +25,7 @@ from ebbtide.fronts.chat.session import Setup, find_session, new_session_id, ope
 from ebbtide.fronts.chat.tools import TOOLS
 from ebbtide.fronts.chat.trust import ask_trust, read_trust, remember_trust
 from ebbtide.policy import PRESETS
-from ebbtide.store import Store, open_store
+from ebbtide.store import Store, is_database, open_store
 from ebbtide.workspace import project_root
 
 try:
@@ -114,9 +114,14 @@ def _run(args: argparse.Namespace, settings: Settings, place: _Place, endpoint: 
     if is_script:
         message = sys.stdin.read() if args.print == "-" else args.print
         return run_script(open_chat(setup, place.session), message.strip(), as_json=args.output == "json")
-    screen = Screen(Path(settings.store).expanduser() / "chat-history", partial(_with_model, endpoint))
+    screen = Screen(_history_folder(settings) / "chat-history", partial(_with_model, endpoint))
     setup = replace(setup, ask=screen.ask, on_event=screen.on_engine_event)
     return screen.run(setup, place.session, args.words)
+
+
+def _history_folder(settings: Settings) -> Path:
+    """What is typed here stays on this machine, also if the sessions are in a database."""
+    return load_access().config if is_database(settings.store) else Path(settings.store).expanduser()
 
 
 def _is_trusted(args: argparse.Namespace, place: _Place, *, may_ask: bool) -> bool:
@@ -198,7 +203,9 @@ def _add_session(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--resume", nargs="?", const="", metavar="ID", help="continue a session; default: the newest")
     group.add_argument("--continue", dest="newest", action="store_true", help="continue the newest session")
     group.add_argument(
-        "--store", metavar="DIR", help="where sessions are stored; default: EBB_HOME, else your data folder"
+        "--store",
+        metavar="DIR|URL",
+        help="where sessions are stored, such as postgresql://...; default: EBB_HOME, else your data folder",
     )
     group.add_argument("-C", "--directory", default=".", metavar="DIR", help="the workspace; default: this directory")
 

@@ -12,7 +12,7 @@ from ebbtide.core.text.preview import pluralize
 from ebbtide.display import format_bytes, make_visible, one_line
 from ebbtide.fronts.cli.parser import Commands, command, resolve_settings
 from ebbtide.fronts.cli.sources import find_session
-from ebbtide.store import SessionInfo, open_store
+from ebbtide.store import SessionInfo, is_database, open_store
 from ebbtide.store.protocol import GcResult
 from ebbtide.store.tenants import PROJECT_PREFIX, tenant_project
 
@@ -33,7 +33,8 @@ def run(args: argparse.Namespace) -> int:
 
     A session that a program has open is not deleted, unless you --force it: the program then begins the session
     again with its next request. With --tenant, deletes all sessions of one user of the proxy: the tenant is
-    what follows 'proxy-' in the project that 'ebb sessions' shows.
+    what follows 'proxy-' in the project that 'ebb sessions' shows. In a database, sessions of programs belong to
+    the tenant that they name, or to the role that connects.
 
     examples:
         ebb delete nightly
@@ -53,9 +54,11 @@ def _delete_session(args: argparse.Namespace) -> int:
 
 
 def _delete_tenant(args: argparse.Namespace) -> int:
-    store = open_store(resolve_settings(args).store)
-    tenant = args.tenant.removeprefix(PROJECT_PREFIX)
-    infos = [info for info in store.list_sessions() if info.project == tenant_project(tenant)]
+    where, tenant = resolve_settings(args).store, args.tenant.removeprefix(PROJECT_PREFIX)
+    store = open_store(where, tenant=tenant)
+    infos = store.list_sessions()
+    if not is_database(where):
+        infos = [info for info in infos if info.project == tenant_project(tenant)]
     if not infos:
         raise BadRequest(f"the store has no session of tenant {one_line(tenant, 60)}; 'ebb sessions' lists projects")
     if not _is_confirmed(args, infos, f"Delete all sessions of tenant {one_line(tenant, 60)} for good?"):

@@ -31,13 +31,13 @@ from ebbtide.config import (
     process_environment,
 )
 from ebbtide.config_keys import VARIABLES
-from ebbtide.core.errors import BadConfig
+from ebbtide.core.errors import BadConfig, StoreError
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import format_age, format_bytes, one_line
 from ebbtide.fronts.cli.parser import CODES, Commands, command
 from ebbtide.fronts.cli.start_files import list_installed
 from ebbtide.prices import find_rates
-from ebbtide.store import open_store
+from ebbtide.store import is_database, open_store, show_store
 from ebbtide.store.directory.file_names import INDEX_NAME
 from ebbtide.store.search.tables import INDEX_VERSION
 
@@ -259,6 +259,9 @@ def check_store(settings: Settings | None, now: float) -> Checks:
     if settings is None:
         yield Check("path", "warn", "not checked: its directory depends on the settings above", "correct them first")
         return
+    if is_database(settings.store):
+        yield _check_database(settings.store)
+        return
     root = Path(settings.store).expanduser()
     if problem := _store_problem(settings.store, root):
         yield Check("path", "fail", *problem)
@@ -287,6 +290,15 @@ def check_store(settings: Settings | None, now: float) -> Checks:
         yield Check("locks", "warn", f"{_names(stuck)}: locked for longer than a write takes", advice)
     if (free := shutil.disk_usage(root).free) < _LOW_DISK:
         yield Check("disk", "warn", f"only {format_bytes(free)} free", "ebb gc --older-than 30d --dry-run")
+
+
+def _check_database(store: str) -> Check:
+    try:
+        sessions = open_store(store).list_sessions()
+    except (BadConfig, StoreError) as error:
+        return Check("database", "fail", str(error), "check the address in --store or EBB_HOME, and that it is running")
+    size = sum(info.bytes for info in sessions)
+    return Check("database", "ok", f"{show_store(store)}: {pluralize(len(sessions), 'session')}, {format_bytes(size)}")
 
 
 def _store_problem(store: str, root: Path) -> tuple[str, str] | None:
@@ -370,8 +382,8 @@ def check_prices(settings: Settings | None, model: str, now: float) -> Checks:
 
 
 def check_search_index(settings: Settings | None) -> Checks:
-    if settings is None:
-        return
+    if settings is None or is_database(settings.store):
+        return  # of a database the index is in memory
     path = Path(settings.store).expanduser() / INDEX_NAME
     rebuild = "delete it: the next search builds it again"
     try:

@@ -24,6 +24,7 @@ from ebbtide.policy import default
 from ebbtide.runtime import Context, Ready, Report, fit
 from ebbtide.runtime.outgoing import write_outgoing
 from ebbtide.runtime.report import ReportBasis
+from ebbtide.store import is_database
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 
@@ -101,6 +102,8 @@ def _nothing_removed(reasons: Iterable[str], store: str) -> StoreError:
 
 def _disk_problems(store: str) -> list[str]:
     """Why the store cannot be written to: the engine's notes do not say."""
+    if is_database(store):
+        return []
     root = Path(store).expanduser().absolute()
     try:
         with tempfile.TemporaryFile(dir=next(folder for folder in (root, *root.parents) if folder.exists())):

@@ -162,7 +162,10 @@ SHARED: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "--policy": {"metavar": "NAME", "help": f"one of {', '.join(PRESETS)}"},
     },
     "store": {
-        "--store": {"metavar": "DIR", "help": "where sessions are kept; default: EBB_HOME, else your data folder"},
+        "--store": {
+            "metavar": "DIR|URL",
+            "help": "where sessions are kept, such as postgresql://...; default: EBB_HOME, else your data folder",
+        },
         "--project": {"metavar": "PATH", "help": "the project, if several have a session of that name"},
     },
     "output": {"--json": {"action": "store_true", "help": "print JSON instead of a table"}},

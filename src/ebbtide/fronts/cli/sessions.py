@@ -13,7 +13,7 @@ from ebbtide.display import format_age, format_bytes, one_line, short_number
 from ebbtide.formats.claude_folder import ClaudeSession, list_claude_sessions
 from ebbtide.fronts.cli.describe import format_time, path_end
 from ebbtide.fronts.cli.parser import Commands, command, resolve_settings
-from ebbtide.store import SessionInfo, open_store
+from ebbtide.store import SessionInfo, open_store, show_store
 
 _ID, _PROJECT, _TITLE = 36, 32, 48
 """Widths in columns: a whole UUID, and a usual terminal in all."""
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         screen.print_json([asdict(info) for info in sessions])
         return 0
     if not sessions:
-        screen.notify(f"no sessions in {settings.store} yet; 'ebb run' and 'ebb chat' create sessions")
+        screen.notify(f"no sessions in {show_store(settings.store)} yet; 'ebb run' and 'ebb chat' create sessions")
         screen.notify("'ebb sessions --claude' lists those of Claude Code")
         return 0
     names = ("session", "project", "title", "messages", "size", "changed")

@@ -31,7 +31,7 @@ from ebbtide.replay.simulate import simulate
 from ebbtide.runtime import fit
 from ebbtide.runtime.report import ReportBasis
 from ebbtide.screen import notify, show_progress
-from ebbtide.store import LogReader, Position, Record, SessionInfo, Store, open_store
+from ebbtide.store import LogReader, Position, Record, SessionInfo, Store, open_store, show_store
 from ebbtide.store.log_lines import read_header, scan
 from ebbtide.wire.body import read_body
 
@@ -134,7 +134,8 @@ def _claude_file(name: str) -> Path | None:
 def repeat_options(args: argparse.Namespace) -> str:
     """The options that a suggested command needs to look in the same place."""
     options = vars(args)
-    return "".join(f" --{name} {shlex.quote(options[name])}" for name in ("project", "store") if options.get(name))
+    given = {name: show_store(options[name]) for name in ("project", "store") if options.get(name)}
+    return "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items())
 
 
 def read_records(info: SessionInfo, log: LogReader) -> list[Record]:
@@ -157,7 +158,7 @@ def _matches(sessions: Sequence[SessionInfo], name: str) -> list[SessionInfo]:
 
 
 def _single_match(sessions: Sequence[SessionInfo], root: str, name: str, *, or_file: bool = False) -> SessionInfo:
-    matches = _matches(sessions, name)
+    matches, root = _matches(sessions, name), show_store(root)
     if len(matches) == 1:
         return matches[0]
     if matches:

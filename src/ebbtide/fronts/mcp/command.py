@@ -92,6 +92,8 @@ def command_line() -> argparse.ArgumentParser:
         help="the environment variable with your API key; serves sessions that ebb proxy and ebb run recorded for it",
     )
     parser.add_argument(
-        "--store", metavar="DIR", help="where sessions are stored; default: EBB_HOME, else your data folder"
+        "--store",
+        metavar="DIR|URL",
+        help="where sessions are stored, such as postgresql://...; default: EBB_HOME, else your data folder",
     )
     return parser

@@ -16,6 +16,7 @@ from ebbtide.fronts.proxy.guard import check_address, is_loopback
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.upstreams import PROVIDERS, check_upstream
 from ebbtide.policy import PRESETS
+from ebbtide.store import is_database
 
 try:
     from ebbtide.fronts.proxy.server import serve
@@ -69,8 +70,7 @@ def build_options(args: argparse.Namespace) -> Options:
         token=_first_set(args.token, file.get("token"), ""),
         allow_hosts=(*args.allow_host, *_names(file, "allow_hosts")),
         allow_origins=(*args.allow_origin, *_names(file, "allow_origins")),
-        # A client on another machine cannot open our files.
-        recall=_first_set(args.recall, file.get("recall"), "path" if is_loopback(args.host) else "off"),
+        recall=_recall_mode(args, settings),
         summarizer=_first_set(args.summarizer, file.get("summarizer"), ""),
         shadow=args.shadow,
         announce=args.announce,
@@ -78,6 +78,15 @@ def build_options(args: argparse.Namespace) -> Options:
         drain=args.drain,
         otel=args.otel,
     )
+
+
+def _recall_mode(args: argparse.Namespace, settings: Settings) -> str:
+    # A client on another machine cannot open our files, and nobody what is in a database.
+    default = "path" if is_loopback(args.host) else "off"
+    mode = _first_set(args.recall, settings.proxy.get("recall"), "tool" if is_database(settings.store) else default)
+    if mode == "path" and is_database(settings.store):
+        raise BadConfig("--recall path: a model cannot open what is in a database; use --recall tool")
+    return mode
 
 
 def _upstreams(arguments: Sequence[str], settings: Settings) -> Mapping[str, str]:
@@ -121,7 +130,11 @@ def command_line() -> argparse.ArgumentParser:
     add("--port", type=int, metavar="P", help="default: 8787; 0 takes a free one")
     add("--window", metavar="TOKENS", help="context window, such as 200k; default: by the model")
     add("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
-    add("--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder")
+    add(
+        "--store",
+        metavar="DIR|URL",
+        help="where sessions are kept, such as postgresql://...; default: EBB_HOME, else your data folder",
+    )
     recall = "how the model reads saved output: from the file named in its stub (default), by two tools, or not at all"
     add("--recall", choices=("path", "tool", "off"), help=recall)
     add("--summarizer", metavar="MODEL", help="the model that writes summaries; 'own' uses the conversation's own")

@@ -18,6 +18,7 @@ from ebbtide.fronts.run.listing import print_list
 from ebbtide.fronts.run.messages import describe_start, format_summary
 from ebbtide.fronts.run.plan import PROXY, LaunchPlan, Surroundings, parse_upstreams
 from ebbtide.fronts.run.processes import ProxyProcess, run_in_foreground, settings_file
+from ebbtide.store import is_database
 
 CANNOT_START = 125
 """As in `env`, `timeout` and `docker run`: the failure is ours and not the program's."""
@@ -68,7 +69,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _look_around(args: argparse.Namespace, settings: Settings) -> Surroundings:
-    recall = args.recall or settings.proxy.get("recall") or "path"
+    # A program cannot open what is in a database.
+    recall = args.recall or settings.proxy.get("recall") or ("tool" if is_database(settings.store) else "path")
     configured = settings.proxy.get("upstreams")
     return Surroundings(
         environ=process_environment(),
@@ -93,7 +95,7 @@ def _make_store(settings: Settings) -> Path:
 def _run_behind_proxy(args: argparse.Namespace, around: Surroundings, plan: LaunchPlan, settings: Settings) -> int:
     options = [*plan.proxy_arguments(), *_proxy_options(args, plan, settings)]
     try:
-        proxy = ProxyProcess(options, around.environ)
+        proxy = ProxyProcess(options, _proxy_environment(args, around.environ))
     except OSError as error:
         _print_error(f"ebb run: no port on 127.0.0.1 can be opened, so {plan.program} was not started: {error}")
         return CANNOT_START
@@ -129,10 +131,16 @@ def _proxy_options(args: argparse.Namespace, plan: LaunchPlan, settings: Setting
     """Return the options that are passed on to the proxy. It has no token: its client was started by us."""
     values = vars(args)
     if not values["recall"] and "recall" not in settings.proxy:
-        values = {**values, "recall": plan.recall}
-    names = [name for name in ("window", "policy", "store", "recall", "summarizer") if values[name]]
+        is_path = plan.recall == "path" and is_database(settings.store)
+        values = {**values, "recall": "tool" if is_path else plan.recall}
+    names = [name for name in ("window", "policy", "recall", "summarizer") if values[name]]
     options = [part for name in names for part in (f"--{name}", values[name])]
     return [*options, "--token", "", *(["--shadow"] if args.shadow else [])]
+
+
+def _proxy_environment(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The address of a store may hold a password, so it is not an argument, which every process list shows."""
+    return {**environ, "EBB_HOME": args.store} if args.store else environ
 
 
 def _print_error(message: str) -> None:
@@ -149,7 +157,11 @@ def command_line() -> argparse.ArgumentParser:
     add("--upstream", metavar="[NAME=]URL", action="append", default=[], help="where the proxy sends requests")
     add("--window", metavar="TOKENS", help="context window, such as 200k; default: by the model")
     add("--policy", metavar="NAME", help="a preset, as for ebb fit")
-    add("--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder")
+    add(
+        "--store",
+        metavar="DIR|URL",
+        help="where sessions are kept, such as postgresql://...; default: EBB_HOME, else your data folder",
+    )
     add("--recall", choices=("path", "tool", "off"), help="how the model reads saved output; see ebb proxy --help")
     add("--summarizer", metavar="MODEL", help="the model that writes summaries; 'own' uses the program's own")
     add("--shadow", action="store_true", help="change nothing, and report what would have been saved")

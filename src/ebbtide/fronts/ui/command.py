@@ -15,7 +15,7 @@ from ebbtide.config import claude_directory, codex_directory, load_settings
 from ebbtide.config_keys import parse_port
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy import PRESETS
-from ebbtide.store import open_store
+from ebbtide.store import open_store, show_store
 
 try:
     from ebbtide.fronts.ui.guard import Guard
@@ -72,7 +72,10 @@ def main(arguments: Sequence[str]) -> int:
     def ready(guard: Guard) -> None:
         print(f"{guard.address}\nOpen this address in a browser. Press Ctrl-C to stop.", flush=True)
         if not library.list():
-            print(f"There are no sessions in {settings.store} yet. To see an example: ebb ui --example", flush=True)
+            print(
+                f"There are no sessions in {show_store(settings.store)} yet. To see an example: ebb ui --example",
+                flush=True,
+            )
         if args.open:
             webbrowser.open(guard.single_use_url())
 
@@ -95,7 +98,9 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--policy", metavar="NAME", help=f"for files: one of {', '.join(PRESETS)}")
     parser.add_argument("--window", metavar="TOKENS", help="for files: as in 200k; default: that of the model")
     parser.add_argument(
-        "--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder"
+        "--store",
+        metavar="DIR|URL",
+        help="where sessions are kept, such as postgresql://...; default: EBB_HOME, else your data folder",
     )
     parser.add_argument("--no-clients", action="store_true", help="leave out the sessions of Claude Code and Codex")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any free port")

@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from ebbtide.core.errors import StoreError
 from ebbtide.core.records import Record
+from ebbtide.store.checkpoint import Checkpoint
 from ebbtide.store.directory.blobs import BlobFolder, NameTaken
-from ebbtide.store.directory.checkpoint_file import Checkpoint, read_checkpoint, write_checkpoint
+from ebbtide.store.directory.checkpoint_file import read_checkpoint, write_checkpoint
 from ebbtide.store.directory.file_names import project_slug, session_stem
 from ebbtide.store.directory.lease import Leases
 from ebbtide.store.directory.lock import SessionLock
