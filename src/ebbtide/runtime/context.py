@@ -53,7 +53,7 @@ from ebbtide.runtime.report import Listener, Prepared
 from ebbtide.runtime.session import open_session, prepare_and_commit
 from ebbtide.runtime.validation import Cache, Recall, RecallBy, check_settings, check_tokens, refuse_unknown, wrong_type
 from ebbtide.state.session_state import ebb_record
-from ebbtide.store import Log, PrivateLog, Record, Store, open_store
+from ebbtide.store import Log, PrivateLog, Record, Store, find_store
 from ebbtide.wire import detect_response, find_wire
 from ebbtide.wire.body import ParsedBody as Read
 from ebbtide.wire.body import to_plain
@@ -109,8 +109,7 @@ class Context:
         recall = recall if isinstance(recall, Recall) else Recall(recall)
         self._clock = _check_times(clock)
         self._background = summarizer is not None and summarizer.background
-        self._store = _find_store(store, durable, tenant)
-        self._project = project
+        self._store, self._project = find_store(store, durable=durable, tenant=tenant), project
         # Without a store the log is private, so its records need not be copied.
         open_log = PrivateLog if self._store is None else self._store.open
         self._log: Log = open_log(session, project=project, now=self._clock())
@@ -442,10 +441,6 @@ class Context:
         run(record_reply(self._session, messages, usage, prepared, now=self._clock()), self._log)
 
 
-def _as_summarizer(summarizer: SummarizeFunction | Summarizer | None) -> Summarizer | None:
-    return summarizer if summarizer is None or isinstance(summarizer, Summarizer) else Summarizer(summarizer)
-
-
 def _default_key(cache: Cache, marks: bool | None) -> Cache:
     """Return the options; without marks no key either, unless the caller asks for one."""
     return cache if marks or cache.key is not None else replace(cache, key=False)
@@ -454,10 +449,6 @@ def _default_key(cache: Cache, marks: bool | None) -> Cache:
 def _with_marks(policy: Policy, marks: bool | None) -> Policy:
     """Return the policy; with `None` for marks one that adds none, as the caller places them later."""
     return policy if marks is not None else replace(policy, marks=None)
-
-
-def _find_store(store: str | os.PathLike[str] | Store | None, durable: bool, tenant: str) -> Store | None:
-    return open_store(store, durable=durable, tenant=tenant) if isinstance(store, str | os.PathLike) else store
 
 
 def _as_summarizer(summarizer: SummarizeFunction | Summarizer | None) -> Summarizer | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from importlib import import_module
+from typing import TypeVar
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.records import Record, derive_uuid, message_record, messages_on_branch, summary_record
@@ -35,6 +36,7 @@ __all__ = [
     "Store",
     "VerifyResult",
     "derive_uuid",
+    "find_store",
     "is_database",
     "message_record",
     "messages_on_branch",
@@ -62,6 +64,14 @@ def open_store(where: str | os.PathLike[str] | None, *, durable: bool = True, te
     if problem := _path_problem(path):
         raise BadConfig(f"store: {address} {problem}")
     return DirectoryStore(path, durable=durable)
+
+
+T = TypeVar("T")
+
+
+def find_store(store: T | str | os.PathLike[str], *, durable: bool = True, tenant: str = "") -> T | Store:
+    """Open the store at an address. What is no address, a store or None, is returned as it is."""
+    return open_store(store, durable=durable, tenant=tenant) if isinstance(store, str | os.PathLike) else store
 
 
 def _open_postgres(address: str, *, durable: bool, tenant: str) -> Store:

@@ -83,7 +83,9 @@ def build_options(args: argparse.Namespace) -> Options:
 def _recall_mode(args: argparse.Namespace, settings: Settings) -> str:
     # A client on another machine cannot open our files, and nobody what is in a database.
     default = "path" if is_loopback(args.host) else "off"
-    mode = _first_set(args.recall, settings.proxy.get("recall"), "tool" if is_database(settings.store) else default)
+    mode: str = _first_set(
+        args.recall, settings.proxy.get("recall"), "tool" if is_database(settings.store) else default
+    )
     if mode == "path" and is_database(settings.store):
         raise BadConfig("--recall path: a model cannot open what is in a database; use --recall tool")
     return mode

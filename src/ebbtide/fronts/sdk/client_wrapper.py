@@ -28,7 +28,7 @@ from ebbtide.runtime.validation import (
     refuse_moved,
     wrong_type,
 )
-from ebbtide.store import open_store
+from ebbtide.store import find_store
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ def wrap(
     _check_names(session=session, parent=parent)
     is_async = inspect.iscoroutinefunction(getattr(client, "request", None))
     has_middleware = sdk == "anthropic" and hasattr(client, "with_middleware")
-    store = _open_store(store, durable, str(options.pop("tenant", "")))
+    store = find_store(store, durable=durable, tenant=str(options.pop("tenant", "")))
     chosen_policy = preset(policy, model=str(options.get("model", ""))) if isinstance(policy, str) else policy
     options = {**options, "cache": _cache_options(client, options)}
     asking: dict[str, object] = {}
@@ -114,11 +114,6 @@ def _cache_options(client: object, options: Mapping[str, object]) -> Cache:
         return cache
     host = str(getattr(getattr(client, "base_url", ""), "host", ""))
     return replace(cache, key=any(host == name or host.endswith(f".{name}") for name in _OPENAI_HOSTS))
-
-
-def _open_store(store: object, durable: bool, tenant: str) -> object:
-    is_place = isinstance(store, str) or hasattr(store, "__fspath__")
-    return open_store(store, durable=durable, tenant=tenant) if is_place else store  # type: ignore[arg-type]
 
 
 def _check_client(client: object) -> str:
