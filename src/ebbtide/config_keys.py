@@ -123,6 +123,7 @@ _PROXY: Mapping[str, Callable[[Value], Value]] = {
     "token": _name,
     "recall": _one_of("path", "tool", "off"),
     "summarizer": _name,
+    "raise_lifetimes": _bool,
     "allow_hosts": _names,
     "allow_origins": _names,
 }

@@ -20,7 +20,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Usage
 from ebbtide.fronts.proxy.encoding import Decompressor, decompress, is_identity
 from ebbtide.wire import WIRES
-from ebbtide.wire.overflow import find_overflow
+from ebbtide.wire.overflow import find_overflow, refuses_cache_fields
 from ebbtide.wire.replies import parse_event
 from ebbtide.wire.sse import EventReader
 
@@ -67,8 +67,9 @@ async def read_start(answer: aiohttp.ClientResponse) -> AnswerStart:
     else:
         chunks = await _remaining_chunks(answer)
     text = _decompressed_text(b"".join(chunks), encoding)
-    is_overflow = text and find_overflow(answer.status, text)
-    return AnswerStart(chunks, ProviderRefusal(answer.status, text) if is_overflow else None)
+    refusal = ProviderRefusal(answer.status, text)
+    may_retry = text and (find_overflow(answer.status, text) or refuses_cache_fields(refusal))
+    return AnswerStart(chunks, refusal if may_retry else None)
 
 
 async def _first_chunk(answer: aiohttp.ClientResponse) -> bytes | None:

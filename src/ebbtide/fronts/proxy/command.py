@@ -72,6 +72,7 @@ def build_options(args: argparse.Namespace) -> Options:
         allow_origins=(*args.allow_origin, *_names(file, "allow_origins")),
         recall=_recall_mode(args, settings),
         summarizer=_first_set(args.summarizer, file.get("summarizer"), ""),
+        raise_lifetimes=bool(_first_set(args.raise_lifetimes or None, file.get("raise_lifetimes"), False)),
         shadow=args.shadow,
         announce=args.announce,
         listen_fd=args.listen_fd,
@@ -140,6 +141,8 @@ def command_line() -> argparse.ArgumentParser:
     recall = "how the model reads saved output: from the file named in its stub (default), by two tools, or not at all"
     add("--recall", choices=("path", "tool", "off"), help=recall)
     add("--summarizer", metavar="MODEL", help="the model that writes summaries; 'own' uses the conversation's own")
+    lifetimes = "let the client's cache marks on system prompt and tools ask Claude for an hour, where that pays"
+    add("--raise-lifetimes", action="store_true", help=lifetimes)
     add("--shadow", action="store_true", help="plan, send everything unchanged, and report what would have been saved")
     add("--token", metavar="T", help="required of every request; safer in EBB_PROXY_TOKEN, which ps does not show")
     add("--allow-host", metavar="NAME", action="append", default=[], help="another name of this proxy in Host")

@@ -35,6 +35,7 @@ from ebbtide.runtime.ready import Ready
 from ebbtide.runtime.recall_rounds import RecallCalls, insert_answers
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody
+from ebbtide.wire.overflow import find_overflow
 from ebbtide.wire.recall_tools import with_recall_tools
 
 T = TypeVar("T")
@@ -76,10 +77,15 @@ class GuardedEngine:
         return self._with_plan(outgoing, ready)
 
     async def retry_after_overflow(self, outgoing: OutgoingRequest, refusal: ProviderRefusal) -> OutgoingRequest | None:
-        """Compact a request that the provider refused for its size. None if its error must be passed on."""
-        if self.options.shadow:
+        """Compact a request that the provider refused for its size, or leave out a lifetime of ours that it refused.
+
+        None if its error must be passed on.
+        """
+        is_overflow = find_overflow(refusal.status_code, refusal.body) is not None
+        if self.options.shadow or not (is_overflow or (outgoing.ready and outgoing.ready.can_retry(refusal))):
             return None
-        self._meters.count("ebb_overflows_total")
+        if is_overflow:
+            self._meters.count("ebb_overflows_total")
         session = outgoing.session
 
         def compact() -> Ready:
@@ -92,7 +98,9 @@ class GuardedEngine:
         if ready is None:
             return None  # the client gets the provider's error
         smaller = self._with_plan(replace(outgoing, fallback=""), ready)
-        return None if smaller.body == outgoing.body else self._count_overflow(smaller)
+        if smaller.body == outgoing.body:
+            return None
+        return self._count_overflow(smaller) if is_overflow else smaller
 
     async def retry_after_empty_stream(self, outgoing: OutgoingRequest) -> OutgoingRequest | None:
         """Make a smaller request for this once. None if an empty stream says nothing about its size.

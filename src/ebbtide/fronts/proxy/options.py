@@ -35,6 +35,8 @@ class Options:
     """How the model reads saved output: `path` if it can read files, `tool` if it has any tools, or `off`."""
     summarizer: str = ""
     """The model that writes summaries, at the session's own upstream; `own` is the session's own model."""
+    raise_lifetimes: bool = False
+    """Let the client's own cache breakpoints on system prompt and tools ask Claude for an hour, where that pays."""
     shadow: bool = False
     """Plan, send requests unchanged, and report what would have been saved."""
     announce: bool = False

@@ -20,7 +20,7 @@ from ebbtide.fronts.proxy.meters import RequestRecord, Tally
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.policy import Policy
 from ebbtide.recall.handles import continues_conversation
-from ebbtide.runtime import Context, Recall, Summarizer
+from ebbtide.runtime import Cache, Context, Recall, Summarizer
 from ebbtide.runtime.ready import Ready
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records
@@ -64,6 +64,7 @@ class EngineSettings:
     """None in shadow mode, where nothing is stored."""
     summarizer_for: SummarizerFor | None = None
     """None if compaction uses facts alone."""
+    raise_lifetimes: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,6 +118,7 @@ class ProxySession:
                 project=self.identity.project,
                 wire=self.wire,
                 marks=False,
+                cache=Cache(raise_lifetimes=self.engine.raise_lifetimes),
                 recall=Recall(recall_mode, scope="conversation"),
                 summarizer=self.engine.summarizer_for(self) if self.engine.summarizer_for else None,
                 on_event=self.gate.forward,
@@ -197,7 +199,11 @@ class Sessions:
         if store is None and not options.shadow:
             store = open_store(settings.store or None, durable=self.is_durable)
         self.engine = EngineSettings(
-            policy=settings.policy(), window_for=settings.window_for, store=store, summarizer_for=summarizer_for
+            policy=settings.policy(),
+            window_for=settings.window_for,
+            store=store,
+            summarizer_for=summarizer_for,
+            raise_lifetimes=options.raise_lifetimes and not options.shadow,
         )
         self._sessions: OrderedDict[Identity, ProxySession] = OrderedDict()
         self._renewed: OrderedDict[Identity, Identity] = OrderedDict()
