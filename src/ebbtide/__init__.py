@@ -6,8 +6,9 @@ Public names are loaded on first use, so that `import ebbtide` is fast.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
+"""As in `typing`, which takes longer to load than `ebb --version` runs."""
 if TYPE_CHECKING:
     from ebbtide.assembly import Conversation
     from ebbtide.core.errors import BadConfig, BadEdit, BadRequest, Blocked, Busy, EbbtideError, StoreError, WontFit

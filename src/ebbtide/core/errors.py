@@ -12,7 +12,12 @@ EbbtideError
 
 from __future__ import annotations
 
-from ebbtide.core.types import Composition
+from importlib import import_module
+
+TYPE_CHECKING = False
+"""As in `typing`, which takes longer to load than `ebb --version` runs."""
+if TYPE_CHECKING:
+    from ebbtide.core.types import Composition
 
 
 class EbbtideError(Exception):
@@ -37,7 +42,9 @@ class WontFit(EbbtideError):
 
     def __init__(self, message: str, *, tokens: int = 0, limit: int = 0, made_of: Composition | None = None) -> None:
         super().__init__(message)
-        self.tokens, self.limit, self.made_of = tokens, limit, made_of or Composition()
+        # Loaded here, because every command needs the errors, and few need the types of the engine.
+        self.tokens, self.limit = tokens, limit
+        self.made_of: Composition = made_of or import_module("ebbtide.core.types").Composition()
 
 
 class Blocked(WontFit):

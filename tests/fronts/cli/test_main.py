@@ -8,13 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from ebbtide.fronts.cli.command_line import GROUPS, command_briefs, command_line, every_command
+import ebbtide
+from ebbtide.fronts.cli.command_line import command_briefs, command_line, every_command
 from ebbtide.fronts.cli.main import main
+from ebbtide.fronts.cli.overview import BRIEFS, GROUPS
 from fronts.cli.terminal import PROGRAM, on_a_terminal, request, run_program, stored, written
 
 COMMANDS = [
     *("fit", "context", "explain", "report", "why", "recall", "sessions", "show"),
-    *("diff", "undo", "redo", "verify", "delete", "gc", "export", "doctor", "completion"),
+    *("diff", "undo", "redo", "verify", "delete", "gc", "export", "doctor", "completion", "install", "uninstall"),
 ]
 
 
@@ -33,6 +35,23 @@ def test_the_overview_groups_every_command_there_is_and_begins_with_three_lines_
     assert all(command_line().parse_args(shlex.split(line)[1:]) for line in tries)
     assert {name for group in GROUPS.values() for name in group} == set(command_briefs())
     assert all(re.search(rf"^  {name} ", result.text, re.MULTILINE) for name in command_briefs())
+
+
+def test_what_the_overview_says_of_a_command_is_the_first_line_of_its_help(ebb):
+    assert dict(BRIEFS) == command_briefs()
+    assert (ebb("--version").code, ebb("--version").text) == (0, f"ebb {ebbtide.__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [["--version"], [], ["run", "--list"]])
+def test_what_starts_often_loads_neither_the_engine_nor_what_draws_tables(arguments, tmp_path):
+    code = (
+        "import sys; from ebbtide.fronts.cli.main import main; main(sys.argv[1:]);"
+        "print(*{'rich', 'aiohttp', 'ebbtide.runtime', 'ebbtide.wire', 'ebbtide.fronts.cli.command_line'} & {*sys.modules})"
+    )
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"HOME": str(tmp_path), "PATH": ""})
+
+    assert done.stdout.splitlines()[-1] == ""
 
 
 def test_the_overview_has_colour_on_a_terminal_and_none_in_a_pipe(ebb):

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 
-from ebbtide.core.errors import BadConfig, BadRequest, EbbtideError, WontFit
-from ebbtide.screen import make_streams_safe, notify
+from ebbtide import __version__
+from ebbtide.fronts.cli.overview import FRONTS, is_installed, print_overview
 
 DONE, OUR_FAULT, BAD_INPUT, TOO_LARGE = 0, 1, 2, 3
 INTERRUPTED, NO_READER = 130, 141
@@ -25,8 +25,11 @@ INTERRUPTED, NO_READER = 130, 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    make_streams_safe()
     try:
+        if arguments == ["--version"]:
+            print(f"ebb {__version__}", flush=True)
+            return DONE
+        import_module("ebbtide.screen").make_streams_safe()
         # Allowed anywhere, and unknown to the other fronts.
         return _run([argument for argument in arguments if argument != "--traceback"])
     except KeyboardInterrupt:
@@ -45,20 +48,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    command_line = import_module("ebbtide.fronts.cli.command_line")
+    if not arguments:
+        _catch_interrupts()
+        print_overview()
+        sys.stdout.flush()
+        return DONE
     if arguments[:1] == ["help"]:
         # `help` is the overview and `help COMMAND` its --help, as in other programs.
         arguments = [*arguments[1:2], "--help"] if arguments[1:] else []
-    if arguments and arguments[0] in command_line.FRONTS and command_line.is_installed(arguments[0]):
+    if arguments and arguments[0] in FRONTS and is_installed(arguments[0]):
         front = import_module(f"ebbtide.fronts.{arguments[0]}.command")
         _catch_interrupts()
-        code: int = front.main(arguments[1:])
-        return code
+        return int(front.main(arguments[1:]))
+    command_line = import_module("ebbtide.fronts.cli.command_line")
     _catch_interrupts()
     args = command_line.command_line().parse_args(arguments)
-    code = DONE
+    code: int = DONE
     if args.command is None:
-        command_line.print_overview()
+        print_overview()
     else:
         code = args.run(args)
     sys.stdout.flush()
@@ -72,11 +79,13 @@ def _catch_interrupts() -> None:
 
 
 def _report_error(error: Exception) -> int:
+    # Not before there is one: an overview or a version needs none of this.
+    errors, notify = import_module("ebbtide.core.errors"), import_module("ebbtide.screen").notify
     match error:
-        case WontFit():
+        case errors.WontFit():
             notify(f"ebb: won't fit: {error}")
             return TOO_LARGE
-        case BadRequest() | BadConfig():
+        case errors.BadRequest() | errors.BadConfig():
             notify(f"ebb: {error}")
             return BAD_INPUT
         case RecursionError():
@@ -85,7 +94,7 @@ def _report_error(error: Exception) -> int:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO, filename=None):
             # An error of a file has its name; without one it is stdout.
             notify(f"ebb: the output cannot be written: {error.strerror}")
-        case EbbtideError() | OSError():
+        case errors.EbbtideError() | OSError():
             notify(f"ebb: {error}")
         case _:
             notify(f"ebb: internal error: {type(error).__name__}: {error}")
