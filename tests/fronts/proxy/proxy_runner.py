@@ -93,7 +93,7 @@ def options(upstream: str, **more: object) -> Options:
     told = {name: more.pop(name) for name in ("window", "policy", "store", "durable") if name in more}
     told |= {"store": os.fspath(told["store"])} if "store" in told else {}
     settings = load_settings(arguments=told, environ={"EBB_HOME": str(more.pop("home", "")) or "unused"})
-    usual = {"idle_limit": WAIT, "acting_limit": WAIT, "drain": 2.0}
+    usual = {"idle_limit": WAIT, "acting_limit": WAIT, "drain": 2.0, "asks_for_windows": False}
     return Options(settings=settings, upstreams={"upstream": upstream}, **{**usual, **more})
 
 

@@ -62,7 +62,7 @@ def test_the_first_line_has_the_address_and_the_summary_the_totals(tmp_path):
     lines = [json.loads(line) for line in err.splitlines()]
     # On a busy machine the engine may be late; that is told too.
     events = [line["event"] for line in lines if line["event"] != "fallback"]
-    assert events == ["listening", "request", "request", "stopping"]
+    assert events == ["listening", "window", "request", "request", "stopping"]
     assert [(session["requests"], session["model"], session["wire"]) for session in sessions] == [
         (2, "m", "openai_chat")
     ]

@@ -202,7 +202,7 @@ def test_the_first_line_says_where_requests_go_and_how_large_the_window_is(surro
     assert line("claude", ANTHROPIC_BASE_URL=B) == "ebb run: claude -> ebbtide -> b.example, window 200k"
     assert line("npx", "-y", "@openai/codex@latest").startswith("ebb run: codex -> ebbtide -> api.openai.com, window 2")
     assert line("python", "x.py") == "ebb run: python -> ebbtide -> the provider's own address, window by model"
-    assert "window 200k, a guess" in line("qwen", "-m", "qwen3-coder")
+    assert "window as the provider says, else 200k, a guess" in line("qwen", "-m", "qwen3-coder")
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,12 @@ def test_a_program_that_ends_at_once_costs_no_proxy_and_bad_settings_start_nothi
     assert not list((tmp_path / "store").rglob("*.jsonl"))
 
     (tmp_path / "config.toml").write_text("levels = 3\n")
-    for more in ({"EBB_WINDOW": "wide"}, {"EBB_CONFIG": str(tmp_path / "config.toml")}, {"EBB_POLICY": "no-such"}):
+    for more in (
+        {"EBB_WINDOW": "wide"},
+        {"EBB_WINDOW": "100"},
+        {"EBB_CONFIG": str(tmp_path / "config.toml")},
+        {"EBB_POLICY": "no-such"},
+    ):
         done = ebb_run("--", *python("print('started')"), environ=environment(tmp_path, **more))
         assert (done.returncode, done.stdout) == (2, ""), more
         assert done.stderr.startswith("ebb: ")

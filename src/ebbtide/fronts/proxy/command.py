@@ -61,6 +61,7 @@ def build_options(args: argparse.Namespace) -> Options:
     """Merge the command line with the environment and the configuration files."""
     arguments = vars(args)
     settings = load_settings(arguments={key: arguments[key] for key in ("window", "policy", "store")})
+    settings.check_window()
     file = settings.proxy
     return Options(
         settings=settings,

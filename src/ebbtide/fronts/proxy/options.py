@@ -39,6 +39,8 @@ class Options:
     """Let the client's own cache breakpoints on system prompt and tools ask Claude for an hour, where that pays."""
     shadow: bool = False
     """Plan, send requests unchanged, and report what would have been saved."""
+    asks_for_windows: bool = True
+    """Ask the provider for the window of a model whose name says nothing."""
     announce: bool = False
     """Print the address as one line of JSON on stdout, for a program that starts the proxy."""
     idle_limit: float = 0.05

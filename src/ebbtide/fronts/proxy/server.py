@@ -43,6 +43,7 @@ from ebbtide.fronts.proxy.sessions import OutgoingRequest, ProxySession, Session
 from ebbtide.fronts.proxy.status import StatusBoard, announced_in
 from ebbtide.fronts.proxy.upstream_summarizer import UpstreamSummarizer
 from ebbtide.fronts.proxy.upstreams import Target, find_target
+from ebbtide.fronts.proxy.windows import ProviderWindows
 from ebbtide.store import Store
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody
@@ -78,8 +79,9 @@ class Arrival(NamedTuple):
 
 class Proxy:
     def __init__(self, options: Options, meters: Meters | None = None, store: Store | None = None) -> None:
-        self.options = options
         self.meters = meters or Meters()
+        self.windows = ProviderWindows(options.settings, self.meters.log, lambda: self.client)
+        self.options = options = replace(options, settings=self.windows.settings)
         self.sessions = Sessions(options, store, self._summarizer_for())
         self.engine = GuardedEngine(options, self.sessions, self.meters)
         self.status = StatusBoard(self.sessions)
@@ -165,6 +167,8 @@ class Proxy:
             return await self._pass_through(arrival, raw)
         loop, raw_headers = asyncio.get_running_loop(), arrival.request.raw_headers
         route = UpstreamRoute(arrival.target.url, raw_headers, parsed[0].wants_stream, loop)
+        if self.options.asks_for_windows:
+            await self.windows.learn(parsed[0].model, route.url, raw_headers)
         outgoing = await self.engine.prepare(*parsed, route)
         if outgoing.refusal is not None:
             return self._refuse_as_provider(arrival, *outgoing.refusal)

@@ -55,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     if not command and not args.list:
         parser.error("name the program to run, as in: ebb run -- claude")
     settings = load_settings(arguments={key: vars(args)[key] for key in ("window", "policy", "store")})
+    settings.check_window()
     around = _look_around(args, settings)
     if args.list:
         return print_list(around, as_json=args.json)

@@ -38,7 +38,9 @@ def _describe_window(plan: LaunchPlan, settings: Settings) -> str:
         return "window by model"
     known = settings.known_window_for(plan.model)
     guess = settings.window_for(plan.model)
-    return f"window {round_number(known)}" if known else f"window {round_number(guess)}, a guess: --window sets it"
+    if known:
+        return f"window {round_number(known)}"
+    return f"window as the provider says, else {round_number(guess)}, a guess: --window sets it"
 
 
 def format_summary(
