@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,17 +22,18 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from ebbtide import example
+from ebbtide import Context, example
+from ebbtide.formats import load
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 WINDOW = "40k"
 """Small enough that the example's 76 calls need compactions."""
 SIZES = {1280: 860, 390: 844}
-WAIT = 30_000
-"""The example's model does not exist. A name with a price lets the pictures show estimated costs."""
+WAIT = 120_000
 
 Shot = tuple[str, int, str]
 DOCS: tuple[Shot, ...] = (
+    ("list", 1280, "light"),
     ("request", 1280, "dark"),
     ("edits", 1280, "light"),
     ("cache", 1280, "dark"),
@@ -47,6 +49,7 @@ def inspector() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tidegauge.jsonl"
         file.write_bytes(gzip.decompress(example.path().read_bytes()))
+        _record_sessions(Path(folder) / "store")
         command = [sys.executable, "-m", "ebbtide.fronts.cli.main", "ui", str(file), "--window", WINDOW]
         with subprocess.Popen(
             [*command, "--store", f"{folder}/store", "--no-clients"], stdout=subprocess.PIPE, text=True
@@ -56,6 +59,21 @@ def inspector() -> Iterator[str]:
                 yield run.stdout.readline().strip()
             finally:
                 run.terminate()
+
+
+def _record_sessions(store: Path) -> None:
+    """Two sessions of ours for the list: the example's calls, as an agent with a store would have made them."""
+    calls = list(load(example.path()).requests())
+    for session, window, count, hours in (("gauges", 100_000, 76, 3), ("quarry", 64_000, 52, 26)):
+        now = [time.time() - hours * 3600]
+        context = Context(
+            model=calls[0].model, window=window, store=store, session=session, project=f"/home/ada/{session}",
+            clock=lambda now=now: now[0],
+        )  # fmt: skip
+        for call in calls[:count]:
+            now[0] += 20
+            context.prepare(call.request)
+            context.record(call.response)
 
 
 def shown(page: Any, view: str) -> None:
