@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ebbtide import screen
 from ebbtide.audit.history import History, Step
+from ebbtide.audit.reasons import explain_reason
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.stub import stored_names
 from ebbtide.core.types import Edit, Item
@@ -99,7 +100,7 @@ def _print_removal(removal: _Removal) -> None:
     rows = [
         ("by", f"{edit.by}, edit {edit.id} of batch {step.batch.id}"),
         ("when", ", ".join(filter(None, (format_time(step.batch.at), f"for request {step.turn.number}")))),
-        ("why", f"{edit.reason} (-{token_count(edit.saved)})"),
+        ("why", f"{explain_reason(removal.history, step, edit)} (-{token_count(edit.saved)})"),
         *(("back" if n == 0 else "", way) for n, way in enumerate(removal.ways_back())),
     ]
     for label, text in rows:
