@@ -1,9 +1,10 @@
 """Compare the CPU time of an idle `prepare` under two installed versions of Ebbtide.
 
-    python benchmarks/idle_versions.py OLD_PYTHON NEW_PYTHON [--rounds 5]
+    python benchmarks/idle_versions.py OLD_PYTHON NEW_PYTHON [--rounds 5] [--marks]
 
 Both interpreters run in turns, so that a slow minute of the machine hits both. Each request adds one exchange to a
-conversation of 1,000 messages; nothing is near a threshold, so nothing is edited.
+conversation of 1,000 messages; nothing is near a threshold, so nothing is edited. With `--marks` the engine also sets
+cache breakpoints, as it does by default; older versions set none.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def exchange(number: int) -> list[dict[str, Any]]:
     return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
 
 
-def measure(share: float, form: str, store: str) -> float:
+def measure(share: float, form: str, store: str, *, marks: bool) -> float:
     """Return the median milliseconds of CPU time for one idle request. Runs in the interpreter under test."""
     import ebbtide  # noqa: PLC0415 - only in the interpreters that are compared
 
@@ -44,8 +45,7 @@ def measure(share: float, form: str, store: str) -> float:
     tokens = ebbtide.Context(window=10_000_000).prepare(body()).report.tokens_before
     times = []
     with tempfile.TemporaryDirectory() as folder:
-        # Older versions set no cache breakpoints of their own, so neither does this one here.
-        options = {"store": folder if store == "folder" else None, "marks": False}
+        options = {"store": folder if store == "folder" else None, "marks": marks}
         context = ebbtide.Context(window=int(tokens / share), **options)
         context.prepare(body())
         for _ in range(REQUESTS):
@@ -63,13 +63,14 @@ def main() -> None:
     parser.add_argument("old")
     parser.add_argument("new")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--marks", action="store_true", help="let both set cache breakpoints")
     options = parser.parse_args()
     print(f"{'window':>7} {'body':>6} {'store':>7} {'old ms':>8} {'new ms':>8} {'new/old':>8}")
     for case in CASES:
         times: dict[str, list[float]] = {options.old: [], options.new: []}
         for _ in range(options.rounds):
             for python, values in times.items():
-                command = [python, str(Path(__file__).resolve()), "--measure", *map(str, case)]
+                command = [python, str(Path(__file__).resolve()), "--measure", *map(str, case), str(options.marks)]
                 values.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
         old, new = median(times[options.old]), median(times[options.new])
         print(f"{case[0]:>7.0%} {case[1]:>6} {case[2]:>7} {old:>8.3f} {new:>8.3f} {new / old:>8.2f}")
@@ -77,6 +78,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--measure"]:
-        print(measure(float(sys.argv[2]), sys.argv[3], sys.argv[4]))
+        print(measure(float(sys.argv[2]), sys.argv[3], sys.argv[4], marks=sys.argv[5] == "True"))
     else:
         main()
