@@ -105,8 +105,9 @@ def test_two_tenants_may_have_sessions_of_the_same_name(url):
 def test_without_a_tenant_sessions_belong_to_the_role_that_connects(url):
     open_store(as_member(url)).open("s", now=1.0).commit([{"n": 1}], at=1.0)
 
-    assert open_store(url).peek("s").read().records == []
+    assert open_store(as_member(url), tenant="another").peek("s").read().records == []
     assert open_store(url, tenant=MEMBER).peek("s").read().records == [{"n": 1}]
+    assert open_store(url).peek("s").read().records == [{"n": 1}], "the owner of the tables sees all"
 
 
 def test_the_session_of_a_renewed_token_is_found_by_its_name_alone(url):

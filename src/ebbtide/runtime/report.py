@@ -217,7 +217,7 @@ NOTE_OF_FAILURE = "the pass"
 def busy_message(report: Report) -> str:
     return (
         f"{report.tokens_after:,} tokens do not fit the window of {report.window:,}, and nothing could be taken out: "
-        "the session's log could not be locked. Another process is at work on it, or the disk refuses: try again. "
+        "the session's log could not be locked. Another process is at work on it, or its store refuses: try again. "
         "`ebb doctor` names a lock that hangs."
     )
 

@@ -17,7 +17,16 @@ from ebbtide.store.directory.safe_fs import FileSystem
 from ebbtide.store.directory.store import DirectoryStore
 from ebbtide.store.log_lines import LogSink, Position, ReadResult
 from ebbtide.store.memory import MemoryStore, PrivateLog
-from ebbtide.store.protocol import LOCK_TIMEOUT, Log, LogReader, LogReplaced, SessionInfo, Store, VerifyResult
+from ebbtide.store.protocol import (
+    LOCK_TIMEOUT,
+    DatabaseStore,
+    Log,
+    LogReader,
+    LogReplaced,
+    SessionInfo,
+    Store,
+    VerifyResult,
+)
 
 __all__ = [
     "LOCK_TIMEOUT",
@@ -40,6 +49,7 @@ __all__ = [
     "is_database",
     "message_record",
     "messages_on_branch",
+    "open_database",
     "open_store",
     "show_store",
     "summary_record",
@@ -56,7 +66,7 @@ def open_store(where: str | os.PathLike[str] | None, *, durable: bool = True, te
         return MemoryStore()
     address = os.fspath(where)
     if is_database(address):
-        return _open_postgres(address, durable=durable, tenant=tenant)
+        return open_database(address, durable=durable, tenant=tenant)
     if "://" in address:
         scheme = address.partition("://")[0]
         raise BadConfig(f"store: {scheme}:// is not known; give a directory, or postgresql://USER@HOST/DATABASE")
@@ -74,7 +84,8 @@ def find_store(store: T | str | os.PathLike[str], *, durable: bool = True, tenan
     return open_store(store, durable=durable, tenant=tenant) if isinstance(store, str | os.PathLike) else store
 
 
-def _open_postgres(address: str, *, durable: bool, tenant: str) -> Store:
+def open_database(address: str, *, durable: bool = True, tenant: str = "") -> DatabaseStore:
+    """Open a store in PostgreSQL."""
     # psycopg takes longer to import than all of this package, and only this store needs it.
     try:
         module = import_module("ebbtide.store.postgres.store")
@@ -86,7 +97,7 @@ def _open_postgres(address: str, *, durable: bool, tenant: str) -> Store:
         raise BadConfig(
             f"a store in PostgreSQL needs psycopg[binary]: pip install 'ebbtide[postgres]': {error}"
         ) from error
-    store: Store = module.PostgresStore(address, durable=durable, tenant=tenant)
+    store: DatabaseStore = module.PostgresStore(address, durable=durable, tenant=tenant)
     return store
 
 

@@ -211,6 +211,12 @@ class MemoryStore:
             for (project, session), data in used
         ]
 
+    def projects_of(self, session: str) -> list[str]:
+        return [info.project for info in self.list_sessions() if info.session == session]
+
+    def check(self) -> None:
+        """Memory can always be used."""
+
     def gc(
         self, *, older_than: float | None = None, max_bytes: int | None = None, now: float, dry_run: bool = False
     ) -> GcResult:

@@ -12,10 +12,10 @@ A session is a log of JSON records and the blobs (long texts) that its records n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ebbtide.core.errors import StoreError
 from ebbtide.core.records import Record
@@ -179,6 +179,14 @@ class Store(Protocol):
         """Create a session that begins with the first `upto` records of another, and has its blobs."""
         ...
 
+    def projects_of(self, session: str) -> list[str]:
+        """Return the projects that have a session of this name, the most recently changed first, of any tenant."""
+        ...
+
+    def check(self) -> None:
+        """Raise `StoreError` if the store cannot be used now. Cheap; a folder is only looked at when it is used."""
+        ...
+
     def gc(
         self, *, older_than: float | None = None, max_bytes: int | None = None, now: float, dry_run: bool = False
     ) -> GcResult:
@@ -197,4 +205,26 @@ class Store(Protocol):
 
     def delete_tenant(self, tenant: str, *, force: bool = False) -> GcResult:
         """Remove all sessions of a tenant of the proxy (`tenant_project`), or raise `StoreError` and remove none."""
+        ...
+
+
+@runtime_checkable
+class DatabaseStore(Store, Protocol):
+    """What a store in a database has besides."""
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the last attempt to connect succeeded; False before the first."""
+        ...
+
+    def grant(self, role: str) -> None:
+        """Let a role that owns nothing use the store."""
+        ...
+
+    def observe(self, report: Callable[[str, float], None]) -> None:
+        """Call `report` with the name and the seconds of what the database was asked for."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections that nobody uses. The store can still be used, and connects again."""
         ...

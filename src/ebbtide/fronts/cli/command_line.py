@@ -18,7 +18,7 @@ from ebbtide.fronts.cli.parser import Commands, Parser
 
 _COMMANDS = (
     *("fit", "context", "explain", "report", "why", "recall", "sessions", "show"),
-    *("diff", "undo", "verify", "delete", "gc", "export", "doctor", "completion", "install"),
+    *("diff", "undo", "verify", "delete", "gc", "store", "export", "doctor", "completion", "install"),
 )
 _MODULES = [import_module(f"ebbtide.fronts.cli.{name}") for name in _COMMANDS]
 

@@ -38,6 +38,7 @@ BRIEFS: Mapping[str, str] = {
     "verify": "recompute every checksum of the store",
     "delete": "delete a session with all that it stored",
     "gc": "delete old sessions from the store",
+    "store": "copy sessions between folder and database",
     "export": "write a session out, secrets masked",
     "doctor": "check the install, settings, keys, store and prices",
     "completion": "TAB completion for your shell",
@@ -50,7 +51,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "See what happens": ("demo", "context", "explain", "report", "replay", "top", "ui"),
     "Keep an agent inside its window": ("run", "install", "uninstall", "proxy", "chat", "fit", "statusline", "mcp"),
     "Look into sessions, and get things back": ("sessions", "show", "diff", "why", "recall", "undo", "redo"),
-    "Maintain the store and the install": ("verify", "export", "delete", "gc", "doctor", "completion"),
+    "Maintain the store and the install": ("verify", "export", "delete", "gc", "store", "doctor", "completion"),
 }
 _PITCH = "Ebbtide keeps an LLM agent's conversation inside the model's window, and loses nothing."
 _TRY = (

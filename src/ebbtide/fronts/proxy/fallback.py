@@ -125,5 +125,5 @@ def _too_long_message(tokens: int, window: int) -> str:
 def _try_again_message(tokens: int, window: int) -> str:
     return (
         f"ebb proxy: the request has about {tokens} tokens, the window is {window}, and nothing could be removed in "
-        "time because another request is using the session. Try again in a moment."
+        "time: another request is using the session, or its store cannot be reached. Try again in a moment."
     )

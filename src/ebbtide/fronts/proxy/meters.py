@@ -33,6 +33,9 @@ _HELP = {
     "ebb_waits_total": "Requests that waited for a plan, by reason.",
     "ebb_in_flight": "Requests under way.",
     "ebb_engine_seconds": "Time that the engine took before a request could be sent.",
+    "ebb_store_lock_seconds": "Time to lock a session in the database, with the wait for another proxy.",
+    "ebb_store_commit_seconds": "Time that the database took for a commit.",
+    "ebb_store_connect_seconds": "Time to connect to the database.",
     "ebb_first_byte_seconds": "Time from a request to the first byte of its answer.",
 }
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

@@ -1,7 +1,7 @@
 """The proxy's HTTP server: admit a request, find its upstream, let the engine prepare it, send it, relay the answer.
 
-`/healthz`, `/metrics` and `/ebb/...` are the proxy's own pages: numbers and names of sessions, no content. Every other
-path belongs to an upstream.
+`/healthz`, `/readyz`, `/metrics` and `/ebb/...` are the proxy's own pages: numbers and names of sessions, no content.
+Every other path belongs to an upstream.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from ebbtide.fronts.proxy.identity import IncomingRequest, identify_request, sen
 from ebbtide.fronts.proxy.meters import LibraryLogHandler, Meters
 from ebbtide.fronts.proxy.options import OWN_MODEL, Options
 from ebbtide.fronts.proxy.otel import otel_exporter
+from ebbtide.fronts.proxy.readiness import readiness_of
 from ebbtide.fronts.proxy.recall_loop import OpenAnswer, RecallLoop
 from ebbtide.fronts.proxy.receipts import build_receipts
 from ebbtide.fronts.proxy.sessions import OutgoingRequest, ProxySession, Sessions, SummarizerFor, UpstreamRoute
@@ -87,6 +88,7 @@ class Proxy:
         self.status = StatusBoard(self.sessions)
         self.compressor = Compressor(self.sessions.engine)
         self.address = ""
+        self.readiness = readiness_of(options.settings.store, self.sessions.store)
         self._client: aiohttp.ClientSession | None = None
 
     def _summarizer_for(self) -> SummarizerFor | None:
@@ -320,7 +322,13 @@ async def _own_page(method: str, path: str, proxy: Proxy) -> web.Response | None
 
 
 def _health(proxy: Proxy) -> web.Response:
-    return web.json_response({"status": "ok", "version": __version__, "in_flight": proxy.meters.in_flight})
+    fields = {"status": "ok", "version": __version__, "in_flight": proxy.meters.in_flight}
+    return web.json_response(fields | proxy.readiness.fields())
+
+
+def _ready(proxy: Proxy) -> web.Response:
+    fields = proxy.readiness.fields()
+    return web.json_response(fields, status=200 if proxy.readiness.is_ready else 503)
 
 
 def _metrics(proxy: Proxy) -> web.Response:
@@ -366,6 +374,7 @@ def _status(proxy: Proxy) -> web.Response:
 _RECEIPTS = "/ebb/receipts"
 _PAGES = {
     "/healthz": _health,
+    "/readyz": _ready,
     "/metrics": _metrics,
     "/ebb/summary": _summary,
     "/ebb/sessions": _sessions,
@@ -403,13 +412,20 @@ async def serve(options: Options) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     _announce(proxy, runner.addresses[0])
+    reaching = asyncio.create_task(proxy.readiness.reach(proxy.meters))
+    reaching.add_done_callback(lambda task: stop.set() if not task.cancelled() and task.exception() else None)
     gc.freeze()  # what is loaded now stays
     gc.set_threshold(_COLLECT_EVERY, 20, 50)
     with announced_in(options.settings.store, proxy.address):
         await stop.wait()
+    proxy.readiness.is_stopping = True
     proxy.meters.log.line("stopping", in_flight=proxy.meters.in_flight)
     await runner.cleanup()
-    return 0 if await proxy.close() else 1
+    is_drained = await proxy.close()
+    if reaching.done() and not reaching.cancelled():
+        reaching.result()  # raises if the database cannot be used
+    reaching.cancel()
+    return 0 if is_drained else 1
 
 
 def _site(runner: web.AppRunner, options: Options) -> web.BaseSite:

@@ -24,8 +24,8 @@ from ebbtide.runtime import Cache, Context, Recall, Summarizer
 from ebbtide.runtime.ready import Ready
 from ebbtide.state.binding_records import upgrade_log
 from ebbtide.state.session_state import SessionState, apply_records
-from ebbtide.store import Store, open_store
-from ebbtide.store.tenants import PROJECT_PREFIX
+from ebbtide.store import Store, is_database, open_store
+from ebbtide.store.tenants import is_tenant_project, tenant_of
 from ebbtide.wire import WIRES
 from ebbtide.wire.body import ParsedBody, read_body
 
@@ -197,7 +197,9 @@ class Sessions:
         # A turn need not survive a power cut by default: the client's next request has it again.
         self.is_durable = settings.durable and "durable" in settings.origins
         if store is None and not options.shadow:
-            store = open_store(settings.store or None, durable=self.is_durable)
+            # A database commits what was sent already while nobody waits.
+            is_durable = self.is_durable or is_database(settings.store)
+            store = open_store(settings.store or None, durable=is_durable)
         self.engine = EngineSettings(
             policy=settings.policy(),
             window_for=settings.window_for,
@@ -209,6 +211,7 @@ class Sessions:
         self._renewed: OrderedDict[Identity, Identity] = OrderedDict()
         """From an identity under a renewed token to that of the session it continues."""
         self._bodies: OrderedDict[str, ParsedBody] = OrderedDict()
+        self.store = store
         self.started = 0
 
     def read_request(self, client: str, plain: bytes) -> ParsedBody:
@@ -233,13 +236,13 @@ class Sessions:
         """
         identity, store = incoming.identity, self.engine.store
         assert store is not None, "without a store no token is looked up"
-        same_name = [info for info in store.list_sessions() if info.session == identity.session]
-        if any(info.project == identity.project for info in same_name):
+        projects = store.projects_of(identity.session)
+        if identity.project in projects:
             return
-        for info in [info for info in same_name if info.project.startswith(PROJECT_PREFIX)][:_MAX_CANDIDATES]:
-            records = store.peek(info.session, project=info.project).read().records
+        for project in [project for project in projects if is_tenant_project(project)][:_MAX_CANDIDATES]:
+            records = store.peek(identity.session, project=project).read().records
             if continues_conversation(records, tree, WIRES[incoming.wire]):
-                self._renewed[identity] = identity._replace(tenant=info.project.removeprefix(PROJECT_PREFIX))
+                self._renewed[identity] = identity._replace(tenant=tenant_of(project))
                 break
         while len(self._renewed) > _MAX_RENEWED:
             self._renewed.popitem(last=False)

@@ -19,6 +19,7 @@ from ebbtide.core.errors import EbbtideError
 from ebbtide.fronts.proxy.identity import Identity
 from ebbtide.fronts.proxy.sessions import ProxySession, Sessions
 from ebbtide.money import LiveFigures, live_figures
+from ebbtide.store import is_database
 
 FOLDER = "proxies"
 """In the store: one file for each running proxy."""
@@ -97,6 +98,9 @@ def _describe_work(session: ProxySession) -> str:
 @contextmanager
 def announced_in(store: str, address: str) -> Iterator[None]:
     """Say in the store where this proxy is, for `ebb top`. Where that cannot be written, nobody needs to know."""
+    if is_database(store):
+        yield
+        return
     file = Path(store).expanduser() / FOLDER / f"{os.getpid()}.json"
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -47,6 +47,12 @@ class DirectoryStore:
         except FileNotFoundError:
             return []
 
+    def projects_of(self, session: str) -> list[str]:
+        return [info.project for info in self.list_sessions() if info.session == session]
+
+    def check(self) -> None:
+        """A folder that cannot be used says so when it is."""
+
     def gc(
         self, *, older_than: float | None = None, max_bytes: int | None = None, now: float, dry_run: bool = False
     ) -> GcResult:

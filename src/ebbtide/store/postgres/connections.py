@@ -22,6 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from ebbtide.core.errors import BadConfig, StoreError
+from ebbtide.store.postgres.leases import Leases
 from ebbtide.store.postgres.schema import prepare_schema
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -83,12 +84,13 @@ class Connections:
         """Whether it is the owner of the tables, and so may see all tenants."""
         self.observers: weakref.WeakSet[Observer] = weakref.WeakSet()
         self._reset()
-        weakref.finalize(self, _close_all, self._idle)
+        weakref.finalize(self, _close_all, self._idle, self.leases)
 
     def _reset(self) -> None:
         self._process = os.getpid()
         self._guard = threading.Lock()
         self._idle: list[tuple[Connection, float]] = []
+        self.leases = Leases()
         self._places = {use: threading.BoundedSemaphore(limit) for use, limit in _LIMITS.items()}
         self._is_ready = False
         self._down_until, self._down_reason = 0.0, ""
@@ -254,6 +256,9 @@ def _close(connection: Connection) -> None:
         connection.close()
 
 
-def _close_all(idle: list[tuple[Connection, float]]) -> None:
+def _close_all(idle: list[tuple[Connection, float]], leases: Leases) -> None:
+    """Also when the process ends."""
+    for connection, _ in idle[:1]:
+        leases.give_back_all(connection)
     for connection, _ in idle:
         _close(connection)

@@ -251,7 +251,6 @@ class PostgresLog:
     def _take_turn(self, timeout: float) -> _Turn:
         """Lock the session's row. Raise `StoreError` if that takes longer, or fails."""
         place = self._place
-        place.leases.give_back(place.connections)
         takes_lease, patient = self._lease is not None, timeout > _SHORT_WAIT
         begin_turn = partial(self._begin, _LOCK_ROW, timeout, takes_lease=takes_lease)
         with place.as_store_error("lock"), place.timed("ebb_store_lock_seconds"):
@@ -260,13 +259,14 @@ class PostgresLog:
     def _begin(self, statement: str, timeout: float, connection: Connection, *, takes_lease: bool = False) -> _Turn:
         """Start a transaction that has the session's row, in one round trip."""
         place = self._place
+        place.connections.leases.give_back(connection)
         with connection.pipeline():
             begin(connection, place.tenant, lock_seconds=timeout)
             if not place.is_durable:
                 connection.execute("SET LOCAL synchronous_commit = off")
             row = connection.execute(statement.encode(), (*place.key, *place.names))
             if takes_lease:
-                self._lease = place.leases.take(connection, place, self, self._lease or 0.0)
+                self._lease = place.connections.leases.take(connection, place.key, self, self._lease or 0.0)
         values = row.fetchone()
         assert values is not None
         return _Turn(connection, int(str(values[0])), int(str(values[1])), end_of(values[2:]))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
-import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import psycopg
@@ -19,14 +17,11 @@ from ebbtide.store.postgres.rows import session_key, to_column
 T = TypeVar("T")
 READ_SECONDS = 5.0
 """To wait for a connection, if others are using all of them."""
-_RENEW_SECONDS = 3600.0
-"""A mark counts for a day; see `removal.py`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     connections: Connections
-    leases: Leases
     project: str
     session: str
     known_tenant: str = ""
@@ -146,45 +141,3 @@ def tenant_transaction(connection: Connection, tenant: str, *, read_only: bool =
     except BaseException:
         roll_back(connection)
         raise
-
-
-@dataclass(slots=True)
-class Leases:
-    """Marks the sessions that this store's logs have open, so that nobody deletes them meanwhile."""
-
-    holder: str = field(default_factory=lambda: os.urandom(8).hex())
-    _counts: dict[tuple[str, str], int] = field(default_factory=dict)
-    _ended: list[tuple[str, str]] = field(default_factory=list)
-    """Of logs that the garbage collector has removed. It must not wait for a database, so the next user tells it."""
-
-    def take(self, connection: Connection, place: Place, log: object, taken: float) -> float:
-        """Mark the session for as long as `log` exists. Return when that was; 0 was never."""
-        now = time.monotonic()
-        if taken and now - taken < _RENEW_SECONDS:
-            return taken
-        connection.execute(
-            "INSERT INTO ebbtide.lease (tenant, key, holder) VALUES (%s, %s, %s) "
-            "ON CONFLICT (tenant, key, holder) DO UPDATE SET taken = now()",
-            (*place.key, self.holder),
-        )
-        if not taken:
-            self._counts[place.key] = self._counts.get(place.key, 0) + 1
-            weakref.finalize(log, self._end, place.key)
-        return now
-
-    def give_back(self, connections: Connections) -> None:
-        """Remove the marks of logs that no longer exist."""
-        while self._ended:
-            key = self._ended.pop()
-            if key in self._counts:
-                continue
-            with suppress(StoreError), transaction(connections, key[0], "write to") as connection:
-                connection.execute(
-                    "DELETE FROM ebbtide.lease WHERE tenant = %s AND key = %s AND holder = %s", (*key, self.holder)
-                )
-
-    def _end(self, key: tuple[str, str]) -> None:
-        self._counts[key] -= 1
-        if not self._counts[key]:
-            del self._counts[key]
-            self._ended.append(key)

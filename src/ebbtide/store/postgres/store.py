@@ -7,12 +7,13 @@ opened with, by default the role that connects.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from ebbtide.core.errors import BadConfig, StoreError
 from ebbtide.store.postgres.connections import Observer, connections_to
 from ebbtide.store.postgres.log import PostgresLog
-from ebbtide.store.postgres.place import Leases, Place, as_store_error, transaction
+from ebbtide.store.postgres.place import Place, as_store_error, transaction
 from ebbtide.store.postgres.removal import Row, choose, refuse_open, remove, remove_lost, survey
 from ebbtide.store.postgres.rows import LIST_SESSIONS, from_column, session_info, to_column
 from ebbtide.store.postgres.schema import ALL_TENANTS, grant
@@ -27,7 +28,6 @@ class PostgresStore:
             raise BadConfig(f"tenant: {ALL_TENANTS!r} cannot be a name")
         self.connections = connections_to(url)
         self._durable, self._tenant = durable, tenant
-        self._leases = Leases()
         self._observer: Observer | None = None
 
     def __repr__(self) -> str:
@@ -42,7 +42,7 @@ class PostgresStore:
         return PostgresLog(self._place(session, project), now, takes_lease=True)
 
     def peek(self, session: str, *, project: str = "") -> PostgresLog:
-        return PostgresLog(self._place(session, project), 0.0)
+        return PostgresLog(self._find(session, project), 0.0)
 
     def list_sessions(self) -> list[SessionInfo]:
         scope = self._scope()
@@ -64,7 +64,7 @@ class PostgresStore:
     def gc(
         self, *, older_than: float | None = None, max_bytes: int | None = None, now: float, dry_run: bool = False
     ) -> GcResult:
-        self._leases.give_back(self.connections)
+        self._give_back()
         scope = self._scope()
         rows = survey(self.connections, scope)
         old = choose(rows, older_than=older_than, max_bytes=max_bytes, now=now)
@@ -81,7 +81,7 @@ class PostgresStore:
 
     def delete_session(self, session: str, *, project: str = "", force: bool = False) -> GcResult:
         self.check()
-        place = self._place(session, project)
+        place = self._find(session, project)
         rows = survey(self.connections, place.tenant)
         mine = [row for row in rows if row.key == place.key[1] and row.is_stored]
         if not mine:
@@ -99,6 +99,10 @@ class PostgresStore:
         with self.connections.lend():
             pass
 
+    @property
+    def is_reachable(self) -> bool:
+        return self.connections.is_reachable
+
     def grant(self, role: str) -> None:
         """Let a role that owns nothing use the store."""
         with as_store_error(self.connections, "change"), self.connections.lend() as connection:
@@ -111,12 +115,30 @@ class PostgresStore:
 
     def close(self) -> None:
         """Close the connections that nobody uses. The store can still be used, and connects again."""
-        self._leases.give_back(self.connections)
+        with suppress(StoreError):
+            self._give_back()
         self.connections.close()
+
+    def _give_back(self) -> None:
+        """Remove the marks of logs that nobody has any more."""
+        with self.connections.lend() as connection:
+            self.connections.leases.give_back(connection)
 
     def _place(self, session: str, project: str) -> Place:
         tenant = tenant_of(project) or self._tenant
-        return Place(self.connections, self._leases, project, session, tenant, self._durable)
+        return Place(self.connections, project, session, tenant, self._durable)
+
+    def _find(self, session: str, project: str) -> Place:
+        """Find a session that may be of any tenant, if this role may see all."""
+        place = self._place(session, project)
+        if place.known_tenant or self._scope() != ALL_TENANTS:
+            return place
+        with transaction(self.connections, ALL_TENANTS, "look up a session in", read_only=True) as connection:
+            row = connection.execute(
+                "SELECT tenant FROM ebbtide.session WHERE key = %s AND size > 0 ORDER BY tenant <> %s, changed DESC",
+                (place.key[1], self.connections.user),
+            ).fetchone()
+        return replace(place, known_tenant=str(row[0])) if row else place
 
     def _scope(self) -> str:
         """The tenant whose sessions are listed: all, for the owner of the tables."""
@@ -126,7 +148,7 @@ class PostgresStore:
         return self._tenant or self.connections.user
 
     def _delete(self, rows: Sequence[Row], mine: Sequence[Row], *, force: bool) -> GcResult:
-        self._leases.give_back(self.connections)
+        self._give_back()
         if not force:
             refuse_open(mine)
         result = remove(self.connections, mine, force=force)

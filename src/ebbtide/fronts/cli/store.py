@@ -1,0 +1,79 @@
+"""`ebb store`: copy sessions between a folder and a database, and set a database up."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from ebbtide import screen
+from ebbtide.core.errors import BadRequest
+from ebbtide.core.text.preview import pluralize
+from ebbtide.display import one_line
+from ebbtide.fronts.cli.parser import Commands, command
+from ebbtide.store import DirectoryStore, is_database, open_database, open_store, show_store
+from ebbtide.store.copy import copy_sessions
+
+
+def add(commands: Commands) -> None:
+    parser = command(commands, "store", run, "--json")
+    parser.add_argument("action", choices=("copy", "setup"), metavar="copy|setup", help="what to do")
+    parser.add_argument("places", nargs="+", metavar="DIR|URL", help="copy: from and to; setup: the database")
+    parser.add_argument("--tenant", default="", metavar="NAME", help="copy: whose the sessions are in a database")
+    parser.add_argument("--grant", metavar="ROLE", help="setup: a role that may then use the store and owns nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """copy sessions between folder and database
+
+    copy FROM TO copies all sessions with their results, from a folder to a PostgreSQL database or back, and
+    compares each with its source. If it is interrupted, run it again: it goes on where it stopped. A session that
+    has grown since is extended. Nothing is removed from FROM.
+
+    setup URL creates or updates the tables of a database; its owner runs it. With --grant ROLE, that role may use
+    the store from then on, without owning anything: each of its transactions sees the sessions of one tenant.
+
+    examples:
+        ebb store setup postgresql://owner@db.example/ebbtide --grant ebb_proxy
+        ebb store copy ./agents postgresql://ebb_proxy@db.example/ebbtide
+        ebb store copy postgresql://owner@db.example/ebbtide ./backup --json
+    """
+    return _set_up(args) if args.action == "setup" else _copy(args)
+
+
+def _set_up(args: argparse.Namespace) -> int:
+    if len(args.places) != 1 or not is_database(args.places[0]):
+        raise BadRequest("give the address of one database, as in: ebb store setup postgresql://owner@HOST/DATABASE")
+    store = open_database(args.places[0])
+    store.check()
+    if args.grant:
+        store.grant(args.grant)
+    where = show_store(args.places[0])
+    if args.json:
+        screen.print_json({"store": where, "granted": args.grant})
+        return 0
+    screen.notify(f"{where} is ready" + (f", and {one_line(args.grant, 60)} may use it" if args.grant else ""))
+    return 0
+
+
+def _copy(args: argparse.Namespace) -> int:
+    if len(args.places) != 2:
+        raise BadRequest("give two places, as in: ebb store copy ./agents postgresql://USER@HOST/DATABASE")
+    if args.grant:
+        raise BadRequest("--grant is for setup")
+    source, target = (open_store(place, tenant=args.tenant) for place in args.places)
+    infos = source.list_sessions()
+    if not infos:
+        raise BadRequest(f"there are no sessions in {show_store(args.places[0])}")
+    results = list(screen.show_progress(copy_sessions(source, target, infos), "copying", len(infos)))
+    failed = [result for result in results if result.problem]
+    if args.json:
+        screen.print_json([asdict(result) for result in results])
+        return 1 if failed else 0
+    for result in failed:
+        screen.notify(f"{one_line(result.session, 60)} was not copied: {result.problem}")
+    records, blobs = sum(result.records for result in results), sum(result.blobs for result in results)
+    copied = pluralize(len(results) - len(failed), "session")
+    screen.notify(f"{copied} compared: {pluralize(records, 'record')} and {pluralize(blobs, 'result')} were new")
+    if isinstance(source, DirectoryStore) and not failed:
+        screen.notify("placeholders that name a file still name it; use --recall tool with the copy")
+    return 1 if failed else 0
