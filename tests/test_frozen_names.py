@@ -261,8 +261,8 @@ def help_names(text):
 
 def test_commands_are_the_same(capsys):
     _, text = ebb(capsys, "--help")
-    commands = re.findall(r"^    ([a-z]+)\b", text.partition("COMMAND\n")[2], re.MULTILINE)
-    assert commands == list(FROZEN["commands"])
+    commands = re.findall(r"^  ([a-z]+)\b", text, re.MULTILINE)
+    assert sorted(commands) == sorted(FROZEN["commands"])
 
 
 @pytest.mark.parametrize("command", FROZEN["commands"])

@@ -45,13 +45,14 @@ MAY = {
     "screen": {"display"},
     "argparse_errors": set(),
     "live": set(),
+    "palette": set(),
     "extend": {"core", "passes", "policy", "wire", "store"},
     "__main__": {"fronts"},
     "adapters": set(),  # they use the public names only
     "fronts": {
         *("core", "state", "accounting", *_ENGINE, "config", "config_keys", "policy", "formats", "store", "assembly"),
         *("workspace", "wire", "example", "fronts", "prices", "replay"),
-        *("display", "window_usage", "money", "screen", "argparse_errors", "live"),
+        *("display", "window_usage", "money", "screen", "argparse_errors", "live", "palette"),
     },
 }
 IO = {"os", "io", "pathlib", "socket", "subprocess", "time", "random", "secrets", "urllib", "shutil", "tempfile", "sys"}

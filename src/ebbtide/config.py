@@ -201,6 +201,19 @@ def codex_directory() -> Path:
     return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
 
 
+def agent_directories() -> Mapping[str, Path]:
+    """Where coding agents keep their sessions, by client."""
+    home = Path.home()
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    return {
+        "Claude Code": claude_directory(),
+        "Codex": codex_directory(),
+        "OpenCode": data / "opencode" / "storage",
+        "pi": home / ".pi" / "agent",
+        "Gemini CLI": home / ".gemini",
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFiles:
     """Files in which commands are turned on for good."""

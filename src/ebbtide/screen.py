@@ -212,7 +212,10 @@ def command_list(rows: Iterable[tuple[str, str]]) -> RenderableType:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for command, meaning in rows:
-        grid.add_row(Text(f"  {command}", style="green"), Text(meaning))
+        if command:
+            grid.add_row(Text(f"  {command}", style="green"), Text(meaning))
+        else:
+            grid.add_row(Text(""), Text(meaning))
     return grid
 
 

@@ -75,7 +75,7 @@ def test_a_dumb_terminal_keeps_its_real_width():
 
 
 def test_the_overview_keeps_what_a_command_does_beside_its_name():
-    rows = _seen(columns=60)
+    rows = _seen("help", columns=60)
     at = next(n for n, row in enumerate(rows) if row.startswith("  report "))
 
     assert rows[at + 1].startswith(" " * 14)

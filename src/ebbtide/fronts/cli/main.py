@@ -16,7 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from ebbtide import __version__
-from ebbtide.fronts.cli.overview import FRONTS, is_installed, print_overview
+from ebbtide.fronts.cli.overview import FRONTS, is_installed, print_help, print_overview
 
 DONE, OUR_FAULT, BAD_INPUT, TOO_LARGE = 0, 1, 2, 3
 INTERRUPTED, NO_READER = 130, 141
@@ -54,8 +54,12 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return DONE
     if arguments[:1] == ["help"]:
-        # `help` is the overview and `help COMMAND` its --help, as in other programs.
-        arguments = [*arguments[1:2], "--help"] if arguments[1:] else []
+        # `help COMMAND` is the command's --help, as in other programs.
+        arguments = [*arguments[1:2], "--help"]
+    if arguments in (["--help"], ["-h"]):
+        print_help()
+        sys.stdout.flush()
+        return DONE
     if arguments and arguments[0] in FRONTS and is_installed(arguments[0]):
         front = import_module(f"ebbtide.fronts.{arguments[0]}.command")
         _catch_interrupts()

@@ -16,6 +16,7 @@ FRONTS = {
     "demo": "watch a session fill its window, be compacted and recall what was removed",
     "replay": "replay recorded sessions under several policies and compare the bills",
     "proxy": "an HTTP proxy in front of the provider",
+    "audit": "what your own sessions cost, and would have cost",
     "top": "your sessions while they run: context, cache, money",
     "statusline": "one line for Claude Code's status line",
     "run": "start an agent behind its own proxy",
@@ -48,7 +49,7 @@ BRIEFS: Mapping[str, str] = {
 }
 """By command, the first line of its help."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "See what happens": ("demo", "context", "explain", "report", "replay", "top", "ui"),
+    "See what happens": ("demo", "audit", "context", "explain", "report", "replay", "top", "ui"),
     "Keep an agent inside its window": ("run", "install", "uninstall", "proxy", "chat", "fit", "statusline", "mcp"),
     "Look into sessions, and get things back": ("sessions", "show", "diff", "why", "recall", "undo", "redo"),
     "Maintain the store and the install": ("verify", "export", "delete", "gc", "store", "doctor", "completion"),
@@ -56,8 +57,13 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 _PITCH = "Ebbtide keeps an LLM agent's conversation inside the model's window, and loses nothing."
 _TRY = (
     ("ebb demo", "watch it work, in 20 seconds: no key, no network"),
-    ("ebb context --example --window 100k", "what fills a window; or give a FILE, or --claude"),
+    ("ebb audit", "what your own sessions cost, and would have cost"),
     ("ebb run -- claude", "keep your agent inside its window"),
+)
+_MORE = (
+    ("ebb help", "all commands, with a line on each"),
+    ("ebb COMMAND --help", "what it does, with examples"),
+    ("ebb doctor", "if something is wrong"),
 )
 _NOTES = """\
 A FILE is a request body (Anthropic, OpenAI Chat, OpenAI Responses, Gemini) or a session recorded by
@@ -72,31 +78,45 @@ def is_installed(name: str) -> bool:
 
 
 def print_overview() -> None:
-    """Say what Ebbtide is, what to try first, and which commands there are."""
-    groups = {title: [name for name in names if _exists(name)] for title, names in GROUPS.items()}
-    lists: dict[str, list[tuple[str, str]]] = {"Try it": list(_TRY)}
-    lists |= {title: [(f"{name:<10}", BRIEFS[name]) for name in names] for title, names in groups.items()}
-    if sys.stdout.isatty():
-        _draw(lists)
-        return
-    print(_PITCH)
-    for title, rows in lists.items():
-        width = max(len(command) for command, _ in rows)
-        print(f"\n{title}")
-        print("\n".join(f"  {command:<{width}}  {meaning}" for command, meaning in rows))
+    """Say what Ebbtide is, what to try first, and which commands there are, in less than a screen."""
+    groups = [(title, [("", ", ".join(names))]) for title, names in _groups()]
+    _print([("", list(_TRY)), *groups, ("", list(_MORE))], is_tight=True)
+
+
+def print_help() -> None:
+    """The same commands, with a line on each."""
+    lists = [(title, [(f"{name:<10}", BRIEFS[name]) for name in names]) for title, names in _groups()]
+    _print([("usage: ebb COMMAND [OPTIONS]", []), *lists])
     print(f"\n{_NOTES}")
 
 
-def _draw(lists: Mapping[str, list[tuple[str, str]]]) -> None:
-    screen = import_module("ebbtide.screen")
-    screen.draw(screen.styled_text((_PITCH, "bold")))
-    for title, rows in lists.items():
-        print()
-        screen.draw(screen.styled_text((title, "bold cyan")))
-        screen.draw(screen.command_list(rows))
-    print()
-    for row in _NOTES.splitlines():
-        screen.draw(screen.styled_text((row, "dim")))
+def _groups() -> list[tuple[str, list[str]]]:
+    return [(title, [name for name in names if _exists(name)]) for title, names in GROUPS.items()]
+
+
+def _print(lists: list[tuple[str, list[tuple[str, str]]]], *, is_tight: bool = False) -> None:
+    """Print the pitch and lists of commands under their titles. Tight: no blank line between two lists with a title."""
+    screen = import_module("ebbtide.screen") if sys.stdout.isatty() else None
+    if screen:
+        screen.draw(screen.styled_text((_PITCH, "bold")))
+    else:
+        print(_PITCH)
+    was_titled = False
+    for title, rows in lists:
+        if not (is_tight and title and was_titled):
+            print()
+        was_titled = bool(title)
+        if title:
+            if screen:
+                screen.draw(screen.styled_text((title, "bold cyan")))
+            else:
+                print(title)
+        if screen and rows:
+            screen.draw(screen.command_list(rows))
+            continue
+        width = max((len(command) for command, _ in rows), default=0)
+        for command, meaning in rows:
+            print(f"  {command:<{width}}  {meaning}" if command else f"  {meaning}")
 
 
 def _exists(name: str) -> bool:

@@ -1,0 +1,1 @@
+"""`ebb audit`: what your own sessions cost, and what they would have cost."""
