@@ -43,7 +43,7 @@ MAY = {
     "money": {"core", "state", "accounting", "prices", "display"},
     "window_usage": {"core", "policy", "wire", "display"},
     "screen": {"display"},
-    "argparse_errors": set(),
+    "argparse_errors": {"screen"},
     "live": set(),
     "palette": set(),
     "extend": {"core", "passes", "policy", "wire", "store"},

@@ -10,6 +10,10 @@ from difflib import get_close_matches
 from inspect import cleandoc
 from typing import Any, NoReturn
 
+from ebbtide.screen import notify_error
+
+_SHORT, _MIN_SIMILARITY_SHORT = 4, 0.6
+"""Letters of a word in which two swapped ones weigh much, such as `fti`."""
 _MIN_SIMILARITY = 0.7
 """Minimum similarity for a suggestion. At difflib's default of 0.6, `token` would match `store`."""
 
@@ -67,7 +71,8 @@ class Parser(argparse.ArgumentParser):
         next_step = "'ebb' alone lists the commands" if self.prog == "ebb" else f"'{self.prog} --help' explains it"
         # A shell pattern may have expanded to a file name with any characters.
         printable = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in message)
-        self.exit(2, f"{self.prog}: error: {printable}\n{next_step}\n")
+        notify_error(printable, next_step)
+        self.exit(2)
 
 
 def front_parser(name: str, main: Callable[[Sequence[str]], int]) -> Parser:
@@ -80,7 +85,9 @@ def front_parser(name: str, main: Callable[[Sequence[str]], int]) -> Parser:
 def close_matches(word: str, known: Iterable[str], prefix: str = "") -> list[str]:
     """Up to two known words similar to this one, compared without the `prefix` that they share."""
     stems = {name.removeprefix(prefix): name for name in known}
-    return [stems[stem] for stem in get_close_matches(word.removeprefix(prefix), stems, n=2, cutoff=_MIN_SIMILARITY)]
+    stem = word.removeprefix(prefix)
+    cutoff = _MIN_SIMILARITY_SHORT if len(stem) <= _SHORT else _MIN_SIMILARITY
+    return [stems[match] for match in get_close_matches(stem, stems, n=2, cutoff=cutoff)]
 
 
 def suggestion(word: str, known: Iterable[str], prefix: str = "") -> str:

@@ -57,6 +57,18 @@ def notify(message: str) -> None:
     print(make_visible(message), file=sys.stderr)
 
 
+def notify_error(message: str, *next_steps: str) -> None:
+    """Print an error to stderr: one prefix for all commands, in colour on a terminal, wrapped between words."""
+    if not sys.stderr.isatty():
+        notify("\n".join([f"ebb: {message}", *next_steps]))
+        return
+    from rich.text import Text  # noqa: PLC0415
+
+    draw(Text.assemble(("ebb: ", "bold red"), make_visible(message)), file=sys.stderr)
+    for step in next_steps:
+        draw(Text(make_visible(step), style="dim"), file=sys.stderr)
+
+
 def print_text(*sentences: str, file: TextIO | None = None) -> None:
     """Print sentences. On a terminal they wrap between words; in a pipe each is one line."""
     from rich.text import Text  # noqa: PLC0415

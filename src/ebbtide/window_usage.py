@@ -163,7 +163,7 @@ _SIDE = 10
 
 def draw_window(window: WindowUsage, *, ascii_only: bool = False, width: int = 0) -> list[StyledLine]:
     """Draw ten by ten cells with a table to the right, or below if `width` is too small."""
-    used, buffer, free = "#x." if ascii_only else "⛁⛝⛶"
+    used, buffer, free = "#x." if ascii_only else "■▒·"
     marks = {"buffer": buffer, "free": free}
     cells = window.cells()
     legend = _legend(window, used, buffer, free, "-" if ascii_only else "·")

@@ -145,7 +145,7 @@ def test_the_window_contents_are_listed_below_the_grid_when_there_is_no_room_bes
     rows = out.getvalue().splitlines()
 
     assert max(map(len, rows)) <= 50
-    assert any(row.startswith("  ⛝ Autocompact buffer: 20 tokens (20.0%)") for row in rows)
+    assert any(row.startswith("  ▒ Autocompact buffer: 20 tokens (20.0%)") for row in rows)
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ def test_header_grid_and_table_of_a_request(ebb, tmp_path):
 
     assert result.code == 0
     assert re.search(r"claude-opus-4-5 · \d+k/100k tokens \(\d+%\)$", rows[1])
-    grid = [re.match(r"  ([⛁⛶⛝] ?){10}", row) for row in rows[1:11]]
+    grid = [re.match(r"  ([■·▒] ?){10}", row) for row in rows[1:11]]
     assert all(grid)
-    for name in ("System prompt", "System tools", "Messages", "  ⛁ Tool results", "Autocompact buffer", "Free space"):
+    for name in ("System prompt", "System tools", "Messages", "  ■ Tool results", "Autocompact buffer", "Free space"):
         assert re.search(rf"{name}: [\d.]+k? tokens \(\d+\.\d%\)", result.text), name
     assert "Context left until auto-compact: " in result.text
 

@@ -24,12 +24,14 @@ def test_alone_it_prints_an_overview_that_names_every_command(ebb):
     result = ebb()
 
     assert result.code == 0
-    assert all(re.search(rf"^  {name} ", result.text, re.MULTILINE) for name in COMMANDS)
+    assert set(COMMANDS) <= set(re.findall(r"[a-z]+", result.text))
+    assert len(result.text.splitlines()) <= 22
+    assert max(map(len, result.text.splitlines())) <= 80
 
 
 def test_the_overview_groups_every_command_there_is_and_begins_with_three_lines_to_paste(ebb):
-    result = ebb()
-    tries = re.findall(r"^  (ebb .+?)  ", result.text.partition("Try it")[2].partition("\n\n")[0], re.MULTILINE)
+    result = ebb("--help")
+    tries = re.findall(r"^  (ebb .+?)  ", ebb().text.partition("\n\n")[2].partition("\n\n")[0], re.MULTILINE)
 
     assert len(tries) == 3
     assert all(command_line().parse_args(shlex.split(line)[1:]) for line in tries)
@@ -150,8 +152,9 @@ def test_commands_of_other_fronts_refuse_in_the_same_two_lines(ebb, words, said)
     result = ebb(*words)
 
     assert result.code == 2
-    assert result.err.splitlines() == [f"ebb {words[0]}: error: {result.err.partition('error: ')[2].splitlines()[0]}",
-                                    f"'ebb {words[0]} --help' explains it"]  # fmt: skip
+    error, next_step = result.err.splitlines()
+    assert error.startswith("ebb: ")
+    assert next_step == f"'ebb {words[0]} --help' explains it"
     assert said in result.err
 
 
@@ -196,7 +199,7 @@ def test_wrong_arguments_are_bad_input(ebb, words):
 
     assert result.code == 2
     assert result.out == b""
-    assert "error" in result.err
+    assert result.err.startswith("ebb: ")
 
 
 @pytest.mark.parametrize("words", [["--window", "many"], ["--policy", "nobody"]])
@@ -306,4 +309,4 @@ class TestTerminal:
         assert result.returncode == 0
         assert b"# # #" not in result.stdout.split(b"\n")[0]
         assert result.stdout.count(b"#") >= 1
-        assert "⛁".encode() not in result.stdout
+        assert "■".encode() not in result.stdout

@@ -12,6 +12,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Usage
 from ebbtide.core.view import View
+from ebbtide.display import token_count
 from ebbtide.fronts.cli.describe import format_time
 from ebbtide.fronts.cli.parser import READING, Commands, command, resolve_settings
 from ebbtide.fronts.cli.sources import read_input_or_history, resolve_target
@@ -49,12 +50,27 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         screen.print_json(_as_dict(usage))
         return 0
-    ascii_only = args.ascii or not screen.can_draw("⛁⛶⛝")
+    ascii_only = args.ascii or not screen.can_draw("■·▒")
     for row in draw_window(usage, ascii_only=ascii_only, width=screen.console().width):
         screen.draw(screen.styled_text(*row))
+    screen.print_text(*_next_step(usage))
     if usage.learned_on:
         screen.notify("'ebb undo SESSION --window' forgets the learned window")
     return 0
+
+
+def _next_step(usage: WindowUsage) -> list[str]:
+    """What to do about a request that does not fit, or soon will not."""
+    over = usage.tokens - usage.size
+    if over > 0:
+        return [
+            "",
+            f"{token_count(over)} over the window: a provider refuses it. The same command with 'explain' for "
+            "'context' shows what Ebbtide removes; 'ebb run -- claude' keeps an agent inside its window.",
+        ]
+    if usage.tokens > usage.auto_at:
+        return ["", "Ebbtide acts at this size: the same command with 'explain' for 'context' shows what it removes."]
+    return []
 
 
 def _measure_target(args: argparse.Namespace, settings: Settings) -> WindowUsage:

@@ -84,25 +84,25 @@ def _catch_interrupts() -> None:
 
 def _report_error(error: Exception) -> int:
     # Not before there is one: an overview or a version needs none of this.
-    errors, notify = import_module("ebbtide.core.errors"), import_module("ebbtide.screen").notify
+    errors, notify = import_module("ebbtide.core.errors"), import_module("ebbtide.screen").notify_error
     match error:
         case errors.WontFit():
-            notify(f"ebb: won't fit: {error}")
+            notify(f"won't fit: {error}")
             return TOO_LARGE
         case errors.BadRequest() | errors.BadConfig():
-            notify(f"ebb: {error}")
+            notify(f"{error}")
             return BAD_INPUT
         case RecursionError():
-            notify("ebb: nested too deeply to be a request")
+            notify("nested too deeply to be a request")
             return BAD_INPUT
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO, filename=None):
             # An error of a file has its name; without one it is stdout.
-            notify(f"ebb: the output cannot be written: {error.strerror}")
+            notify(f"the output cannot be written: {error.strerror}")
         case errors.EbbtideError() | OSError():
-            notify(f"ebb: {error}")
+            notify(f"{error}")
         case _:
-            notify(f"ebb: internal error: {type(error).__name__}: {error}")
-            notify("Run it again with --traceback to see where, and please report it.")
+            again = "Run it again with --traceback to see where, and please report it."
+            notify(f"internal error: {type(error).__name__}: {error}", again)
     return OUR_FAULT
 
 

@@ -54,7 +54,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Look into sessions, and get things back": ("sessions", "show", "diff", "why", "recall", "undo", "redo"),
     "Maintain the store and the install": ("verify", "export", "delete", "gc", "store", "doctor", "completion"),
 }
-_PITCH = "Ebbtide keeps an LLM agent's conversation inside the model's window, and loses nothing."
+_PITCH = "Keeps an LLM agent's conversation inside the model's window, and loses nothing."
 _TRY = (
     ("ebb demo", "watch it work, in 20 seconds: no key, no network"),
     ("ebb audit", "what your own sessions cost, and would have cost"),
