@@ -50,7 +50,7 @@ def commands(text):
     """The arguments of every `ebb` in a line: behind a prompt, at the end of a chain, before a redirection."""
     for line in text.splitlines():
         for part in re.split(r"&&|\||;", line.removeprefix("$ ")):
-            words = shlex.split(re.split(r"\s\d?>", part)[0], comments=True)
+            words = shlex.split(re.split(r"\s\d?[<>]", part)[0], comments=True)
             if words and Path(words[0]).name == "ebb":
                 yield words[1:]
 

@@ -1,6 +1,7 @@
 """The site builds without a warning, has a page for each way in and an entry for all that the code offers, and loads
 nothing from elsewhere."""
 
+import argparse
 import functools
 import os
 import re
@@ -134,7 +135,8 @@ def test_every_command_and_every_option_of_it_has_an_entry(pages):
 
     assert parsers().keys() == command_briefs().keys() > {"fit", "replay", "mcp"}
     for name, parser in parsers().items():
-        options = [action for action in parser._actions if action.option_strings and action.dest != "help"]
+        shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+        options = [action for action in shown if action.option_strings and action.dest != "help"]
         told = "".join(sections[f"ebb-{name}"])
         assert f"`ebb {name}" in written, f"the table of commands has no ebb {name}"
         assert command_briefs()[name]
