@@ -275,9 +275,9 @@ _HEAD = """\
 Each client, unmodified, reads 40 files of 6 KB with its own tools in a small window, once by itself and once behind
 `ebb run`, and is then asked to open a result that was removed. The provider is scripted; it checks every request by its
 own reading of the provider's rules and counts tokens itself. *Accepted/over/invalid* are requests that it accepted,
-that were over the window, and that broke a rule. *Breaks* are requests that did not begin with the last one, byte for byte.
-*Host*: requests ended at the address in the client's own settings. *Summary*: the end line of `ebb run` counts every
-request.
+that were over the window, and that broke a rule. *Breaks* are requests that did not begin with the last one, byte for
+byte. *Host*: requests ended at the address in the client's own settings. *Summary*: the end line of `ebb run` counts
+every request.
 
 Made with `python -m benchmarks.clients --into ~/clients --write`, which needs the clients:
 `python -m scripts.install_clients --into ~/clients`.
