@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-WIRES = ("anthropic", "openai_chat", "openai_responses", "gemini")
+WIRES = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
 
 
 def reply(wire: str, *calls: str, text: str = "ok") -> dict[str, Any]:
@@ -20,6 +20,12 @@ def reply(wire: str, *calls: str, text: str = "ok") -> dict[str, Any]:
         parts = [{"functionCall": {"id": id, "name": "read", "args": {}}} for id in calls]
         content = {"role": "model", "parts": [{"text": text}, *parts]}
         return {"candidates": [{"content": content, "finishReason": "STOP"}]}
+    if wire == "bedrock_converse":
+        uses = [{"toolUse": {"toolUseId": id, "name": "read", "input": {}}} for id in calls]
+        return {
+            "output": {"message": {"role": "assistant", "content": [{"text": text}, *uses]}},
+            "stopReason": "end_turn",
+        }
     items = [
         {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": "read", "arguments": "{}"} for id in calls
     ]
@@ -42,8 +48,14 @@ def answered(request: dict[str, Any]) -> list[tuple[str, object]]:
         responses = [part["functionResponse"] for part in message.get("parts", ()) if "functionResponse" in part]
         found += [(one["id"], next(iter(one["response"].values()))) for one in responses]
         if message.get("role") == "user" and isinstance(message.get("content"), list):
-            found += [(b["tool_use_id"], b["content"]) for b in message["content"] if b["type"] == "tool_result"]
+            found += [(b["tool_use_id"], b["content"]) for b in message["content"] if b.get("type") == "tool_result"]
+            converse = [b["toolResult"] for b in message["content"] if "toolResult" in b]
+            found += [(one["toolUseId"], _text_of(one["content"])) for one in converse]
     return found
+
+
+def _text_of(content: list[dict[str, Any]]) -> object:
+    return content[0]["text"] if len(content) == 1 and "text" in content[0] else content
 
 
 def said(message: dict[str, Any]) -> list[str]:

@@ -191,6 +191,28 @@ BODIES: dict[str, dict[str, Any]] = {
             {"role": "user", "parts": [{"text": "next"}]},
         ],
     },
+    "bedrock_converse": {
+        "modelId": "anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "inferenceConfig": {"maxTokens": 100},
+        "system": [{"text": "be brief"}, {"cachePoint": {"type": "default"}}],
+        "toolConfig": {"tools": [{"toolSpec": {"name": "f", "inputSchema": {"json": {"type": "object"}}}}]},
+        "messages": [
+            {
+                "role": "user",
+                "content": [{"text": "hi"}, {"image": {"format": "png", "source": {"bytes": "iVBORw0KGgo="}}}],
+            },
+            {
+                "role": "assistant",
+                "content": [
+                    {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}},
+                    {"toolUse": {"toolUseId": "c1", "name": "f", "input": {"path": "a"}}},
+                ],
+            },
+            {"role": "user", "content": [{"toolResult": {"toolUseId": "c1", "content": [{"text": "r"}]}}]},
+            {"role": "assistant", "content": [{"text": "done"}]},
+            {"role": "user", "content": [{"text": "next"}, {"cachePoint": {"type": "default"}}]},
+        ],
+    },
 }
 
 

@@ -207,6 +207,7 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
     "openai_chat": [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}],
     "openai_responses": [{"type": "function", "name": "read", "parameters": {"type": "object"}}],
     "gemini": [{"functionDeclarations": [{"name": "read", "parameters": {"type": "object"}}]}],
+    "bedrock_converse": [{"toolSpec": {"name": "read", "inputSchema": {"json": {"type": "object"}}}}],
 }
 
 

@@ -37,6 +37,10 @@ ONLY_OURS: dict[str, dict[str, str]] = {
         "R9": "a doubled call_id: the list speaks of the ids of items",
     },
     "gemini": {},
+    "bedrock_converse": {
+        "shape": "a list without messages: the list of rules has no number for it",
+        "A46": "a cache point with nothing before it: nobody says what the API does with one",
+    },
 }
 """What we refuse and the upstream accepts, rule by rule, and why that may be."""
 ONLY_THEIRS: dict[str, dict[str, str]] = {
@@ -54,6 +58,7 @@ ONLY_THEIRS: dict[str, dict[str, str]] = {
         "R11": "an output before its call in a thread that the server keeps: such a request goes through untouched",
     },
     "gemini": {"fields": "fields that we do not know travel: providers add them faster than we learn them"},
+    "bedrock_converse": {"fields": "fields that we do not know travel: providers add them faster than we learn them"},
 }
 """What the upstream refuses and we accept."""
 

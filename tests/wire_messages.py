@@ -12,6 +12,8 @@ def text_message(wire: str, role: str, text: str) -> Body:
     """`role` is `user`, `assistant` or `system`."""
     if wire == "gemini":
         return {"role": "model" if role == "assistant" else role, "parts": [{"text": text}]}
+    if wire == "bedrock_converse":
+        return {"role": role, "content": [{"text": text}]}
     return {"role": role, "content": text}
 
 
@@ -30,5 +32,9 @@ def step_messages(wire: str, id: str, name: str, given: Body, output: str) -> li
         call = {"functionCall": {"name": name, "args": given}}
         result = {"functionResponse": {"name": name, "response": {"output": output}}}
         return [{"role": "model", "parts": [call]}, {"role": "user", "parts": [result]}]
+    if wire == "bedrock_converse":
+        call = {"toolUse": {"toolUseId": id, "name": name, "input": given}}
+        result = {"toolResult": {"toolUseId": id, "content": [{"text": output}]}}
+        return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
     call = {"type": "function_call", "call_id": id, "name": name, "arguments": json.dumps(given)}
     return [call, {"type": "function_call_output", "call_id": id, "output": output}]

@@ -20,6 +20,7 @@ MODELS = {
     "openai_chat": "some-local-model",
     "openai_responses": "gpt-5",
     "gemini": "gemini-2.5-pro",
+    "bedrock_converse": "amazon.nova-pro-v1:0",
 }
 
 

@@ -26,6 +26,7 @@ MODELS = {
     "openai_chat": "gpt-4.1",
     "openai_responses": "gpt-4.1",
     "gemini": "gemini-3-pro-preview",
+    "bedrock_converse": "anthropic.claude-sonnet-4-5-20250929-v1:0",
 }
 SYSTEM = "You are a careful engineer. Read before you write, and say what you found. "
 WORDS = (
@@ -167,6 +168,8 @@ def messages(wire: str, lines: Sequence[Line]) -> list[Body]:
             _add_chat(found, line)
         elif wire == "gemini":
             _add_gemini(found, line)
+        elif wire == "bedrock_converse":
+            _add_converse(found, line)
         else:
             found.append(_response_item(line))
     return found
@@ -222,6 +225,20 @@ def _add_gemini(found: list[Body], line: Line) -> None:
         part["thoughtSignature"] = sign_part("gemini-3-pro-preview", call_words(part["functionCall"]))
 
 
+def _add_converse(found: list[Body], line: Line) -> None:
+    """The API has no operator's messages; a client puts such a note into a reminder."""
+    role = "assistant" if line.kind in ("say", "call") else "user"
+    block: Body = {"text": f"<system-reminder>{line.text}</system-reminder>" if line.kind == "note" else line.text}
+    if line.kind == "call":
+        block = {"toolUse": {"toolUseId": line.id, "name": line.name, "input": {"path": line.text}}}
+    if line.kind == "result":
+        block = {"toolResult": {"toolUseId": line.id, "content": [{"text": line.text}]}}
+    if found and found[-1]["role"] == role:
+        found[-1]["content"].append(block)
+    else:
+        found.append({"role": role, "content": [block]})
+
+
 def _response_item(line: Line) -> Body:
     if line.kind == "call":
         arguments = json.dumps({"path": line.text})
@@ -250,6 +267,10 @@ def body_of(wire: str, lines: Sequence[Line], system: str = SYSTEM) -> Body:
     elif wire == "gemini":
         around |= {"systemInstruction": {"parts": [{"text": system}]}, "generationConfig": {"maxOutputTokens": 500}}
         around["tools"] = [{"functionDeclarations": [{"name": name, "parameters": schema} for name in TOOLS]}]
+    elif wire == "bedrock_converse":
+        specs = [{"name": name, "inputSchema": {"json": schema}} for name in TOOLS]
+        around = {"modelId": MODELS[wire], "system": [{"text": system}], "inferenceConfig": {"maxTokens": 500}}
+        around["toolConfig"] = {"tools": [{"toolSpec": spec} for spec in specs]}
     else:
         around |= {"instructions": system, "store": False, "max_output_tokens": 500}
         around["tools"] = [{"type": "function", "name": name, "parameters": schema, "strict": False} for name in TOOLS]
@@ -266,6 +287,9 @@ def reply_of(wire: str, lines: Sequence[Line]) -> Body:
     if wire == "gemini":
         content = history[0] if history else {"role": "model", "parts": []}
         return {"candidates": [{"content": content, "finishReason": "STOP"}]}
+    if wire == "bedrock_converse":
+        message = history[0] if history else {"role": "assistant", "content": []}
+        return {"output": {"message": message}, "stopReason": "end_turn"}
     return {"output": history}
 
 

@@ -40,7 +40,10 @@ MODELS = {
     "openai_chat": ("gpt-4.1", "some-local-model"),
     "openai_responses": ("gpt-5",),
     "gemini": ("gemini-2.5-pro", "gemini-3-pro-preview"),
+    "bedrock_converse": ("anthropic.claude-sonnet-4-5-20250929-v1:0", "us.amazon.nova-pro-v1:0"),
 }
+WITHOUT_NOTES = ("gemini", "bedrock_converse")
+"""APIs in which a message of the operator cannot be written."""
 ROLES = ("user", "assistant", "step", "note")
 
 
@@ -102,6 +105,14 @@ class Mixture:
                 about["systemInstruction"] = {"parts": [{"text": self.system}]}
             functions = [{"name": f"read_{n}", "parameters": {"type": "object"}} for n in range(self.tools)]
             tools = [{"functionDeclarations": functions}] if functions else []
+        elif self.wire == "bedrock_converse":
+            about = {"modelId": self.model, "inferenceConfig": {"maxTokens": self.max_output}}
+            if self.system:
+                about["system"] = [{"text": self.system}]
+            specs = [{"name": f"read_{n}", "inputSchema": {"json": {"type": "object"}}} for n in range(self.tools)]
+            if specs:
+                about["toolConfig"] = {"tools": [{"toolSpec": spec} for spec in specs]}
+            tools = []
         else:
             about |= {"max_output_tokens": self.max_output, **({"instructions": self.system} if self.system else {})}
             tools = [
@@ -144,6 +155,9 @@ class Mixture:
             image = {"inlineData": {"mimeType": "image/png", "data": png(640, 480)}}
             self.messages.append({"role": "user", "parts": [*([image] if picture else []), {"text": text}]})
             return
+        elif self.wire == "bedrock_converse":
+            image = {"image": {"format": "png", "source": {"bytes": png(640, 480)}}}
+            content = [*([image] if picture else []), {"text": text}]
         else:
             image = {"type": "input_image", "image_url": f"data:image/png;base64,{png(640, 480)}"}
             content = [*([image] if picture else []), {"type": "input_text", "text": text}]
@@ -156,6 +170,9 @@ class Mixture:
             return
         if self.wire == "gemini":
             self.messages.append({"role": "model", "parts": [{"text": text}]})
+            return
+        if self.wire == "bedrock_converse":
+            self.messages.append({"role": "assistant", "content": [{"text": text}]})
             return
         content: Any = text
         if self.thinks:
@@ -194,6 +211,11 @@ class Mixture:
             parts[0]["thoughtSignature"] = "c2ln"
             results = [{"functionResponse": {"name": "read_0", "response": {"output": told[n]}}} for n in calls]
             self.messages += [{"role": "model", "parts": parts}, {"role": "user", "parts": results}]
+        elif self.wire == "bedrock_converse":
+            uses = [{"toolUseId": f"tooluse_{n}", "name": "read_0", "input": given[n]} for n in calls]
+            outputs = [{"toolUseId": f"tooluse_{n}", "content": [{"text": told[n]}]} for n in calls]
+            self.messages.append({"role": "assistant", "content": [{"toolUse": use} for use in uses]})
+            self.messages.append({"role": "user", "content": [{"toolResult": one} for one in outputs]})
         else:
             for n in calls:
                 arguments = json.dumps(given[n])
@@ -252,7 +274,7 @@ def mixture(wire: str, rng: Random) -> Mixture:
     most = rng.choice([window // 40, window // 8, window // 3, window // 2])
     model = rng.choice(MODELS[wire])
     # Not every model takes a note of the operator between messages (A2).
-    notes = 0 if model == "claude-sonnet-4-5" or wire == "gemini" else rng.choice([0, 0, 1])
+    notes = 0 if model == "claude-sonnet-4-5" or wire in WITHOUT_NOTES else rng.choice([0, 0, 1])
     made = Mixture(
         wire=wire, rng=rng, window=window, model=model,
         max_output=max(1_500, output) if thinks else output, most=most,

@@ -27,6 +27,9 @@ from upstream.check import refusals
 Promise = Callable[[Trial], None]
 JOINED = {"A5", "A3", "G7"}
 """Repairs that an edit may cause: neighbours of one role are joined, and operator text between them moves into them."""
+SIGNED = {"G5"}
+"""A pinned call whose signed neighbour left, and which is joined to an earlier message that called nothing: only the
+request's model tells whether the API wants a signature there, so the hardener writes the placeholder."""
 EVICTING = {"evict", "evict_messages"}
 
 
@@ -58,7 +61,7 @@ def valid_in_valid_out(trial: Trial) -> None:
     ours_to_read = {"A37"} if trial.pinned and {edit.by for edit in trial.plan.edits} & EVICTING else set()
     assert [str(one) for one in refusals(trial.wire, tree) if one.rule not in ours_to_read] == []
     assert [str(one) for one in signing.refusals(trial.wire, tree)] == []
-    assert trial.repaired <= JOINED
+    assert trial.repaired <= (JOINED | SIGNED if trial.pinned else JOINED)
 
 
 def stand_ins_count_what_they_will_count(trial: Trial) -> None:

@@ -30,6 +30,8 @@ def picture(wire: str, which: int) -> Body:
         return {"type": "image", "source": source}
     if wire == "gemini":
         return {"inlineData": {"mimeType": "image/png", "data": PIXELS[which]}}
+    if wire == "bedrock_converse":
+        return {"image": {"format": "png", "source": {"bytes": PIXELS[which]}}}
     url = f"data:image/png;base64,{PIXELS[which]}"
     if wire == "openai_chat":
         return {"type": "image_url", "image_url": {"url": url}}
@@ -39,6 +41,8 @@ def picture(wire: str, which: int) -> Body:
 def shows(wire: str, which: int, words: str = "look") -> Body:
     if wire == "gemini":
         return {"role": "user", "parts": [{"text": words}, picture(wire, which)]}
+    if wire == "bedrock_converse":
+        return {"role": "user", "content": [{"text": words}, picture(wire, which)]}
     text = {"type": "input_text" if wire == "openai_responses" else "text", "text": words}
     return {"role": "user", "content": [text, picture(wire, which)]}
 

@@ -22,6 +22,7 @@ Body = dict[str, Any]
 WORDS = ("plan mode", "be brief", "ask first", "open: ", "the tests are red", "branch ")
 WITHOUT_NOTES = {
     "gemini": "the operator speaks in the system instruction alone: the API knows the roles user and model",
+    "bedrock_converse": "the operator speaks in `system` alone: the API knows the roles user and assistant",
 }
 """APIs in which a message of the operator cannot be written, and why."""
 TAKING_NOTES = [name for name in WIRES if name not in WITHOUT_NOTES]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -12,6 +13,7 @@ from ebbtide.runtime import Context
 from ebbtide.wire import WIRES
 from laws.promises import JOINED
 from runtime.sessions import Clock
+from upstream.caching import MARKED
 from upstream.finding import Body
 from upstream.prefix import units
 from upstream.script import Part, Say, Think, Use
@@ -20,8 +22,13 @@ from wire_messages import text_message
 
 TURNS = 60
 WINDOW = 24_000
-PATHS = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions", "openai_responses": "/v1/responses"}
-GEMINI = "/v1beta/models/{model}:generateContent"
+PATHS = {
+    "anthropic": "/v1/messages",
+    "openai_chat": "/v1/chat/completions",
+    "openai_responses": "/v1/responses",
+    "gemini": "/v1beta/models/{model}:generateContent",
+    "bedrock_converse": "/model/{model}/converse",
+}
 MODELS = {
     "claude-opus-5-5": "anthropic",  # signed thinking is bound to all before it (A63)
     "claude-sonnet-5": "anthropic",
@@ -30,6 +37,8 @@ MODELS = {
     "gpt-5-codex": "openai_responses",
     "gemini-2.5-pro": "gemini",
     "gemini-3-pro-preview": "gemini",  # the first call of a step must be signed (G5)
+    "us.anthropic.claude-opus-5-5-v1:0": "bedrock_converse",  # and here as well thinking is bound to its prefix
+    "us.amazon.nova-pro-v1:0": "bedrock_converse",
 }
 SYSTEM = "You are a careful engineer. Read before you write. " * 60
 
@@ -74,12 +83,17 @@ class Agent:
         if self.wire == "gemini":
             functions = [{"name": name, "parameters": {"type": "object"}} for name in ("read", "write")]
             return {"systemInstruction": {"parts": [{"text": SYSTEM}]}, "tools": [{"functionDeclarations": functions}]}
+        if self.wire == "bedrock_converse":
+            specs = [{"name": name, "inputSchema": {"json": {"type": "object"}}} for name in ("read", "write")]
+            tools = {"tools": [{"toolSpec": spec} for spec in specs]}
+            return {"modelId": self.model, "system": [{"text": SYSTEM}], "toolConfig": tools}
         return model if self.wire == "openai_chat" else {**model, "instructions": SYSTEM, "store": False}
 
     def _post(self, body: Body) -> tuple[int, Body]:
         connection = http.client.HTTPConnection("127.0.0.1", self.upstream.port, timeout=240)
         try:
-            path = PATHS.get(self.wire, GEMINI.format(model=self.model))
+            path = PATHS[self.wire].format(model=quote(self.model))
+            body = {name: value for name, value in body.items() if name != "modelId"}
             connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
             response = connection.getresponse()
             return response.status, json.loads(response.read())
@@ -105,6 +119,13 @@ class Agent:
                 for call in calls
             ]
             return [content, {"role": "user", "parts": results}] if results else [content]
+        if self.wire == "bedrock_converse":
+            message = answer["output"]["message"]
+            uses = [block["toolUse"] for block in message["content"] if "toolUse" in block]
+            outputs = [{"toolUseId": use["toolUseId"], "content": [{"text": output}]} for use in uses]
+            return (
+                [message, {"role": "user", "content": [{"toolResult": one} for one in outputs]}] if uses else [message]
+            )
         calls = [item for item in answer["output"] if item["type"] == "function_call"]
         results = [{"type": "function_call_output", "call_id": one["call_id"], "output": output} for one in calls]
         return [*answer["output"], *results]
@@ -141,7 +162,7 @@ def check_cache(wire: str, agent: Agent, upstream: Upstream) -> None:
         assert before is not None
         assert now is not None
         # A mark under the model's minimum is ignored, and OpenAI's cache goes in steps of 128 from 1,024 on.
-        cached = before.read + before.written if wire == "anthropic" else before.prompt - 128 - 1_024
+        cached = before.read + before.written if wire in MARKED else before.prompt - 128 - 1_024
         assert now.read >= min(cached, before.prompt), f"request {n} read {now.read} of {cached}"
 
 

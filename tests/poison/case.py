@@ -13,7 +13,7 @@ class Case:
     name: str
     source: str
     """The public thread, as `repository#number`; where none is known, the rule that was read from source or docs."""
-    wire: Literal["anthropic", "openai_chat", "openai_responses", "gemini"]
+    wire: Literal["anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse"]
     rules: tuple[str, ...]
     """The rules of validity.md it breaks; none if it depends on beta headers alone and must pass untouched."""
     body: Json

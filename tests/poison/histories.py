@@ -220,16 +220,80 @@ def _gemini_outcome() -> st.SearchStrategy[Body]:
     return st.sampled_from([{"output": "ok"}, {"error": "no"}, {"result": "a\nb"}, {}, {"rows": [1, 2], "more": False}])
 
 
+@st.composite
+def bedrock_converse(draw: st.DrawFn) -> Body:
+    """Turns of user and assistant, with cache points behind blocks."""
+    messages: list[Body] = []
+    for turn in range(draw(st.integers(1, 4))):
+        messages.append({"role": "user", "content": draw(_converse_said())})
+        for step in range(draw(st.integers(0, 3))):
+            messages += draw(_converse_round(f"{turn}_{step}"))
+        thought = [CONVERSE_THOUGHT] if draw(st.booleans()) else []
+        messages.append({"role": "assistant", "content": [*thought, {"text": draw(WORDS)}]})
+    messages.append({"role": "user", "content": [*draw(_converse_said()), POINT]})
+    tools = {"tools": [{"toolSpec": {"name": "bash", "inputSchema": {"json": {}}}}, POINT]}
+    model = draw(st.sampled_from(["us.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0"]))
+    body: Body = {"modelId": model, "messages": messages, "toolConfig": tools}
+    if draw(st.booleans()):
+        body["system"] = [{"text": "be good"}, POINT]
+    return body
+
+
+POINT: Body = {"cachePoint": {"type": "default"}}
+CONVERSE_THOUGHT: Body = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "c2ln"}}}
+
+
+def _converse_said() -> st.SearchStrategy[Any]:
+    image = {"image": {"format": "png", "source": {"bytes": png(10, 10)}}}
+    guarded = {"guardContent": {"text": {"text": "x"}}}
+    kinds = st.one_of(WORDS.map(lambda words: {"text": words}), st.sampled_from([image, guarded]))
+    return st.lists(kinds, min_size=1, max_size=3)
+
+
+@st.composite
+def _converse_round(draw: st.DrawFn, key: str) -> list[Body]:
+    ids = [f"tooluse_{key}_{n}" for n in range(draw(st.integers(1, 3)))]
+    thought = [CONVERSE_THOUGHT] if draw(st.booleans()) else []
+    said = [{"text": draw(WORDS)}] if draw(st.booleans()) else []
+    calls = [{"toolUse": {"toolUseId": id, "name": "bash", "input": {"n": 1}}} for id in ids]
+    results = [{"toolResult": {"toolUseId": id, **draw(_converse_outcome())}} for id in ids]
+    more = [{"text": "<system-reminder>x</system-reminder>"}] if draw(st.booleans()) else []
+    return [
+        {"role": "assistant", "content": [*thought, *said, *calls]},
+        {"role": "user", "content": [*draw(st.permutations(results)), *more]},
+    ]
+
+
+def _converse_outcome() -> st.SearchStrategy[Body]:
+    return st.sampled_from(
+        [
+            {"content": [{"text": "ok"}]},
+            {"content": []},
+            {"content": [{"json": {"rows": [1, 2]}}], "status": "success"},
+            {"content": [{"text": "no"}], "status": "error"},
+            {"content": [{"text": "a"}, {"image": {"format": "png", "source": {"bytes": png(10, 10)}}}]},
+        ]
+    )
+
+
 GRAMMARS = {
     "anthropic": anthropic,
     "openai_chat": openai_chat,
     "openai_responses": openai_responses,
     "gemini": gemini,
+    "bedrock_converse": bedrock_converse,
 }
-LISTS = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input", "gemini": "contents"}
+LISTS = {
+    "anthropic": "messages",
+    "openai_chat": "messages",
+    "openai_responses": "input",
+    "gemini": "contents",
+    "bedrock_converse": "messages",
+}
 FIELDS = ["role", "content", "type", "id", "tool_use_id", "text", "tool_calls", "tool_call_id", "call_id", "output",
           "input", "arguments", "function", "name", "signature", "source", "cache_control", "thinking", "summary",
-          "parts", "functionCall", "functionResponse", "response", "args", "thought", "thoughtSignature"]  # fmt: skip
+          "parts", "functionCall", "functionResponse", "response", "args", "thought", "thoughtSignature",
+          "toolUse", "toolResult", "toolUseId", "status", "reasoningContent", "cachePoint"]  # fmt: skip
 
 
 @st.composite
@@ -353,6 +417,20 @@ STRAY_ITEMS: dict[str, list[Body]] = {
         {"role": "user", "parts": ["bare", {"text": "x", "inlineData": {"mimeType": "image/png", "data": ""}}]},
         {"role": "model", "parts": [{"somethingNew": 1}, SIGNED]},
         {"parts": "bare"},
+    ],
+    "bedrock_converse": [
+        {"role": "user", "content": []},
+        {"role": "user", "content": [POINT]},
+        {"role": "assistant", "content": [{"text": " "}]},
+        {"role": "assistant", "content": [{"reasoningContent": {"reasoningText": {"text": "hm"}}}, POINT]},
+        {"role": "assistant", "content": [{"text": "and so "}]},
+        {"role": "assistant", "content": "bare"},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "tooluse_0_0_0", "name": "bash", "input": "{}"}}]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a:b", "name": "a b"}}, {"toolUse": None}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "tooluse_0_0_0", "content": "late"}}]},
+        {"role": "user", "content": [{"text": "x"}, {"toolResult": {"toolUseId": "a:b", "status": "error"}}, POINT]},
+        {"role": "user", "content": [{"type": "text", "text": "theirs"}, {"toolUse": {}}, POINT, POINT, POINT]},
+        {"role": "user", "content": [{"somethingNew": 1}, "bare"]},
     ],
     "openai_responses": [
         {"type": "reasoning", "id": "rs_stray", "summary": []},

@@ -16,10 +16,11 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.wire import WIRES
 from ebbtide.wire.validity import UNVERIFIED, repair, violations
 from poison.anthropic_cases import CASES
+from poison.bedrock_cases import BEDROCK
 from poison.gemini_cases import GEMINI
 from poison.openai_cases import CHAT, RESPONSES
 
-ALL = [*CASES, *CHAT, *RESPONSES, *GEMINI]
+ALL = [*CASES, *CHAT, *RESPONSES, *GEMINI, *BEDROCK]
 REPAIRABLE = [case for case in ALL if case.rules and not case.refused]
 each = pytest.mark.parametrize("case", ALL, ids=[f"{case.source} {case.name}" for case in ALL])
 each_repairable = pytest.mark.parametrize("case", REPAIRABLE, ids=[f"{case.source} {case.name}" for case in REPAIRABLE])

@@ -10,10 +10,11 @@ from ebbtide.store import MemoryStore
 from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from poison.anthropic_cases import CASES as ANTHROPIC
+from poison.bedrock_cases import BEDROCK
 from poison.gemini_cases import GEMINI
 from poison.openai_cases import CHAT, RESPONSES
 
-CASES = [*ANTHROPIC, *CHAT, *RESPONSES, *GEMINI]
+CASES = [*ANTHROPIC, *CHAT, *RESPONSES, *GEMINI, *BEDROCK]
 
 
 def as_text(value):

@@ -40,6 +40,11 @@ TALK = {
         {"role": "model", "parts": [{"text": "I read the parser."}, {"functionCall": {"name": "Read", "args": {"file_path": "src/net/parser.py"}}}]},
         {"role": "user", "parts": [{"functionResponse": {"name": "Read", "response": {"output": SOURCE}}}]},
     ],
+    "bedrock_converse": [
+        {"role": "user", "content": [{"text": "修复连接被拒绝的错误"}]},
+        {"role": "assistant", "content": [{"text": "I read the parser."}, {"toolUse": {"toolUseId": "t1", "name": "Read", "input": {"file_path": "src/net/parser.py"}}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": SOURCE}]}}]},
+    ],
 }  # fmt: skip
 
 

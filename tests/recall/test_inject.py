@@ -13,12 +13,19 @@ from runtime.sessions import Clock, context, digest, unmarked
 from upstream import check
 from wire_messages import text_message
 
-KEYS = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input", "gemini": "contents"}
+KEYS = {
+    "anthropic": "messages",
+    "openai_chat": "messages",
+    "openai_responses": "input",
+    "gemini": "contents",
+    "bedrock_converse": "messages",
+}
 MODELS = {
     "anthropic": "claude-sonnet-4-5",
     "openai_chat": "gpt-5",
     "openai_responses": "gpt-5",
     "gemini": "gemini-2.5-pro",
+    "bedrock_converse": "anthropic.claude-sonnet-4-5-20250929-v1:0",
 }
 FIRST = "What was the port of the old server?"
 PAIR = RecallExchange("toolu_recall_0001", "ebb_recall", '{"query":"port"}', "It was 8123.")
@@ -26,6 +33,8 @@ PAIR = RecallExchange("toolu_recall_0001", "ebb_recall", '{"query":"port"}', "It
 
 def body(wire, *messages):
     more = {"max_tokens": 500} if wire == "anthropic" else {"store": False} if wire == "openai_responses" else {}
+    if wire == "bedrock_converse":
+        more = {"toolConfig": {"tools": [{"toolSpec": {"name": "look", "inputSchema": {"json": {}}}}]}}
     return {"model": MODELS[wire], **more, KEYS[wire]: [text_message(wire, "user", FIRST), *messages]}
 
 
@@ -40,6 +49,9 @@ def said(wire, *texts, calls=()):
     if wire == "gemini":
         parts = [{"functionCall": {"id": id, "name": "look", "args": {}}} for id in calls]
         return [{"role": "model", "parts": [*({"text": text} for text in texts), *parts]}]
+    if wire == "bedrock_converse":
+        uses = [{"toolUse": {"toolUseId": id, "name": "look", "input": {}}} for id in calls]
+        return [{"role": "assistant", "content": [*({"text": text} for text in texts), *uses]}]
     parts = [
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": one}]} for one in texts
     ]
@@ -56,6 +68,9 @@ def results(wire, *calls):
     if wire == "gemini":
         answers = [{"functionResponse": {"id": id, "name": "look", "response": {"output": "x"}}} for id in calls]
         return [{"role": "user", "parts": answers}]
+    if wire == "bedrock_converse":
+        answers = [{"toolResult": {"toolUseId": id, "content": [{"text": "x"}]}} for id in calls]
+        return [{"role": "user", "content": answers}]
     return [{"type": "function_call_output", "call_id": id, "output": "x"} for id in calls]
 
 

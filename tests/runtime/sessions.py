@@ -71,7 +71,7 @@ def run(ctx, messages, start=1):
 
 
 def without_breakpoints(value):
-    """Copy messages without `cache_control`. A string counts as one text block: it is written as one to carry a mark."""
+    """Copy messages without `cache_control` and cache points. A string counts as one text block: it is written as one to carry a mark."""
     if isinstance(value, dict):
         return {
             key: [{"type": "text", "text": field}]
@@ -80,7 +80,9 @@ def without_breakpoints(value):
             for key, field in value.items()
             if key != "cache_control"
         }
-    return [without_breakpoints(element) for element in value] if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    return [without_breakpoints(one) for one in value if not (isinstance(one, dict) and "cachePoint" in one)]
 
 
 def unmarked(messages):

@@ -59,7 +59,22 @@ def gemini(n: int, output: str) -> list[dict[str, Any]]:
     ]
 
 
-TURNS = {"anthropic": anthropic, "openai_chat": openai_chat, "openai_responses": openai_responses, "gemini": gemini}
+def bedrock_converse(n: int, output: str) -> list[dict[str, Any]]:
+    wire, question = "bedrock_converse", f"build part {n} and tell me what broke. " + "Mind the cache. " * 60
+    return [
+        text_message(wire, "user", question),
+        *step_messages(wire, f"tooluse_{n}", "Bash", {"command": f"make part{n}"}, output),
+        text_message(wire, "assistant", f"part {n} failed in module_{n}"),
+    ]
+
+
+TURNS = {
+    "anthropic": anthropic,
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+    "gemini": gemini,
+    "bedrock_converse": bedrock_converse,
+}
 
 
 def output(n: int) -> str:
@@ -76,7 +91,7 @@ def requests(wire: str) -> list[dict[str, Any]]:
         if n % 6 == 5:
             question = text_message(wire, "user", f"go on with {n}")
             shown: Wire = WIRES[wire]
-            limit = {} if wire == "gemini" else {"max_tokens": 1_000}
+            limit = {} if wire in ("gemini", "bedrock_converse") else {"max_tokens": 1_000}
             out.append({"model": "m", **limit, shown.list_key: [*said, question]})
     return out
 

@@ -56,6 +56,18 @@ def gemini(n):
     return [{"role": "model", "parts": [{"text": f"step {n}"}, call]}, {"role": "user", "parts": [result]}]
 
 
+def bedrock_converse(n):
+    call = {"toolUse": {"toolUseId": f"tooluse_{n}", "name": "Read", "input": {"file_path": f"src/f{n}.py"}}}
+    result = {"toolResult": {"toolUseId": f"tooluse_{n}", "content": [{"text": words(n)}]}}
+    return [{"role": "assistant", "content": [{"text": f"step {n}"}, call]}, {"role": "user", "content": [result]}]
+
+
+CONVERSE = {
+    "modelId": "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "toolConfig": {"tools": [{"toolSpec": {"name": "Read", "inputSchema": {"json": {"type": "object"}}}}]},
+}
+
+
 def words(n):
     return "".join(f"{n}.{line}: the gauge reads {n * line} over datum\n" for line in range(40))
 
@@ -65,6 +77,7 @@ WIRES = {
     "openai_chat": (openai_chat, "messages", {"model": "gpt-5"}),
     "openai_responses": (openai_responses, "input", {"model": "gpt-5"}),
     "gemini": (gemini, "contents", {"model": "gemini-3-pro-preview"}),
+    "bedrock_converse": (bedrock_converse, "messages", CONVERSE),
 }
 
 
@@ -108,7 +121,7 @@ def idle_steps(wire, form, held, exchanges):
 
     tokens = Context(window=ENDLESS, wire=wire).prepare(request()).report.tokens_before
     window = int(tokens / 0.8 * 0.98) if held else ENDLESS
-    ctx = Context(model=around["model"], window=window, wire=wire, policy=FAR_DOWN)
+    ctx = Context(model=around.get("model", around.get("modelId")), window=window, wire=wire, policy=FAR_DOWN)
     assert bool(ctx.prepare(request()).report.edits) is held
     counts = []
     for n in range(exchanges, exchanges + 4):
@@ -143,7 +156,7 @@ def preset_steps(policy, held, talking, exchanges):
     talk = [{"role": "user", "content": "fix the gauge"}]
     for n in range(exchanges):
         talk += more(n)
-    store, fixed = MemoryStore(), {"model": around["model"], "wire": "anthropic"}
+    store, fixed = MemoryStore(), {"model": around.get("model", around.get("modelId")), "wire": "anthropic"}
     if held:
         tokens = Context(window=ENDLESS).prepare({**around, key: talk}).report.tokens_before
         first = Context(**fixed, window=int(tokens / 0.8 * 0.98), policy=FAR_DOWN, store=store)

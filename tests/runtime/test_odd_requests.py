@@ -138,6 +138,11 @@ def test_an_odd_response_is_recorded_or_refused(values):
             "candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}, "finishReason": "STOP"}],
             "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1},
         },
+        "bedrock_converse": {
+            "output": {"message": {"role": "assistant", "content": [{"text": "x"}]}},
+            "stopReason": "end_turn",
+            "usage": {"inputTokens": 1, "outputTokens": 1},
+        },
     }
     told = []
     for odd in odd_requests(values, responses):

@@ -81,7 +81,9 @@ def reply(wire: str, asked: Body, later: Body, sent: Body) -> Body:
     key = WIRES[wire].list_key
     said = []
     for message in later[key][len(asked[key]) :]:
-        if message.get("role", "assistant") != "assistant" or str(message.get("type", "")).endswith("_output"):
+        if message.get("role", "assistant") not in ("assistant", "model") or str(message.get("type", "")).endswith(
+            "_output"
+        ):
             break
         said.append(message)
     prompt, output = tokens(units(wire, sent)), len(json.dumps(said)) // 3
@@ -89,4 +91,10 @@ def reply(wire: str, asked: Body, later: Body, sent: Body) -> Body:
         return {**said[0], "usage": {"input_tokens": prompt, "output_tokens": output}}
     if wire == "openai_chat":
         return {"choices": [{"message": said[0]}], "usage": {"prompt_tokens": prompt, "completion_tokens": output}}
+    if wire == "gemini":
+        usage = {"promptTokenCount": prompt, "candidatesTokenCount": output, "totalTokenCount": prompt + output}
+        return {"candidates": [{"content": said[0], "finishReason": "STOP"}], "usageMetadata": usage}
+    if wire == "bedrock_converse":
+        usage = {"inputTokens": prompt, "outputTokens": output, "totalTokens": prompt + output}
+        return {"output": {"message": said[0]}, "stopReason": "end_turn", "usage": usage}
     return {"output": said, "usage": {"input_tokens": prompt, "output_tokens": output}}

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from upstream.bedrock_rules import model_of
 from upstream.finding import Body, Json, text_of
 from upstream.models import model
 from upstream.prefix import CHARACTERS_PER_TOKEN, Unit, chain, serial, units
@@ -18,6 +19,7 @@ from upstream.prefix import CHARACTERS_PER_TOKEN, Unit, chain, serial, units
 LOOK_BACK = 20
 TTL = {"5m": 300.0, "1h": 3600.0}
 OPENAI_STEP, OPENAI_LEAST, OPENAI_TTL = 128, 1024, 300.0
+MARKED = ("anthropic", "bedrock_converse")
 UNMARKABLE = ("thinking", "redacted_thinking", "fallback")
 
 
@@ -48,10 +50,11 @@ class Cache:
     """Digest of a prefix -> when it expires and how long it lives."""
 
     def bill(self, wire: str, body: Body) -> CacheBill:
-        return self._anthropic(body) if wire == "anthropic" else self._openai(wire, body)
+        return self._marked(wire, body) if wire in MARKED else self._openai(wire, body)
 
-    def _anthropic(self, body: Body) -> CacheBill:
-        run = units("anthropic", body)
+    def _marked(self, wire: str, body: Body) -> CacheBill:
+        body = {**body, "model": model_of(body)}
+        run = units(wire, body)
         digests, totals = _prefixes(body, run)
         whole = totals[-1] if totals else 0
         least = model(body.get("model")).minimum_prefix

@@ -16,6 +16,7 @@ from upstream import (
     anthropic_thinking,
     anthropic_tools,
     anthropic_turns,
+    bedrock_rules,
     chat_rules,
     gemini_rules,
     responses_rules,
@@ -25,8 +26,8 @@ from upstream.finding import Body, Refusal, Rules, run
 
 __all__ = ["RULES", "WARNED", "WIRES", "Refusal", "Wire", "refusals", "refusals_bytes", "warnings"]
 
-Wire = Literal["anthropic", "openai_chat", "openai_responses", "gemini"]
-WIRES: tuple[Wire, ...] = ("anthropic", "openai_chat", "openai_responses", "gemini")
+Wire = Literal["anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse"]
+WIRES: tuple[Wire, ...] = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
 
 ANTHROPIC: Rules[anthropic_request.Request] = {
     **anthropic_turns.RULES,
@@ -53,6 +54,7 @@ RULES: dict[Wire, list[str]] = {
     "openai_chat": [*chat_rules.RULES],
     "openai_responses": [*responses_rules.RULES],
     "gemini": [*gemini_rules.RULES],
+    "bedrock_converse": [*bedrock_rules.RULES],
 }
 """Every rule that can refuse, for the test that each has its examples."""
 WARNED: dict[Wire, list[str]] = {
@@ -60,6 +62,7 @@ WARNED: dict[Wire, list[str]] = {
     "openai_chat": [*chat_rules.WARNINGS],
     "openai_responses": [*responses_rules.WARNINGS],
     "gemini": [*gemini_rules.WARNINGS],
+    "bedrock_converse": [*bedrock_rules.WARNINGS],
 }
 
 
@@ -67,6 +70,7 @@ _PLAIN: dict[str, tuple[Rules[Body], Rules[Body]]] = {
     "openai_chat": (chat_rules.RULES, chat_rules.WARNINGS),
     "openai_responses": (responses_rules.RULES, responses_rules.WARNINGS),
     "gemini": (gemini_rules.RULES, gemini_rules.WARNINGS),
+    "bedrock_converse": (bedrock_rules.RULES, bedrock_rules.WARNINGS),
 }
 """Rules that read the body as it is, and warnings."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
+from upstream.event_stream import frame
 from upstream.finding import Body, Json
 
 PIECE = 24
@@ -16,6 +17,8 @@ def stream(wire: str, body: Body, response: Body) -> list[bytes]:
         return [_named(event) for event in _anthropic(response)]
     if wire == "gemini":
         return [_data(chunk) for chunk in gemini_chunks(response)]
+    if wire == "bedrock_converse":
+        return [frame(event) for event in converse_events(response)]
     if wire == "openai_chat":
         return [*(_data(chunk) for chunk in _chat(body, response)), b"data: [DONE]\n\n"]
     numbered = ({**event, "sequence_number": at} for at, event in enumerate(_responses(response)))
@@ -34,6 +37,9 @@ def failed(wire: str, response: Body, error: Body) -> list[bytes]:
         return [_named(next(_anthropic(response))), _named(error)]
     if wire in ("openai_chat", "gemini"):
         return [_data(error)]
+    if wire == "bedrock_converse":
+        opening = frame({"messageStart": {"role": "assistant"}})
+        return [opening, frame({"modelStreamErrorException": {"message": error["message"]}})]
     broken = {**response, "status": "failed", "output": [], "usage": None, "error": error["error"]}
     opening = {"type": "response.created", "response": {**broken, "status": "in_progress"}, "sequence_number": 0}
     return [_named(opening), _named({"type": "response.failed", "response": broken, "sequence_number": 1})]
@@ -124,6 +130,34 @@ def gemini_chunks(response: Body) -> Iterator[Body]:
             yield {"candidates": [{"content": content, "index": 0}], "usageMetadata": begun, **head}
     ending = {**candidate, "content": {"role": "model", "parts": [{"text": ""}]}}
     yield {"candidates": [ending], "usageMetadata": counts, **head}
+
+
+def converse_events(response: Body) -> Iterator[Body]:
+    """Only a call has an event that begins it."""
+    message = response["output"]["message"]
+    yield {"messageStart": {"role": message["role"]}}
+    for at, block in enumerate(message["content"]):
+        for kind, value in _converse_block(block):
+            yield {kind: {**value, "contentBlockIndex": at}}
+        yield {"contentBlockStop": {"contentBlockIndex": at}}
+    yield {"messageStop": {"stopReason": response["stopReason"]}}
+    yield {"metadata": {"usage": response["usage"], "metrics": response["metrics"]}}
+
+
+def _converse_block(block: Body) -> Iterator[tuple[str, Body]]:
+    if "toolUse" in block:
+        call = block["toolUse"]
+        yield "contentBlockStart", {"start": {"toolUse": {"toolUseId": call["toolUseId"], "name": call["name"]}}}
+        for piece in _pieces(as_json(call["input"])):
+            yield "contentBlockDelta", {"delta": {"toolUse": {"input": piece}}}
+        return
+    reasoning = block.get("reasoningContent", {})
+    for name, text in (("text", block.get("text", "")), *reasoning.get("reasoningText", {}).items()):
+        for piece in _pieces(text) if name == "text" else [text]:
+            delta = {"reasoningContent": {name: piece}} if reasoning else {"text": piece}
+            yield "contentBlockDelta", {"delta": delta}
+    if "redactedContent" in reasoning:
+        yield "contentBlockDelta", {"delta": {"reasoningContent": {"redactedContent": reasoning["redactedContent"]}}}
 
 
 def _responses(response: Body) -> Iterator[Body]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from upstream.finding import Body, Json
 
@@ -52,7 +52,11 @@ def _folded(value: Json) -> Json:
 def _is_media(key: str, value: Json, source: bool) -> bool:
     if not isinstance(value, str):
         return False
-    return (key == "data" and source) or (key in ("url", "image_url", "file_data") and value.startswith("data:"))
+    return (
+        key == "bytes"
+        or (key == "data" and source)
+        or (key in ("url", "image_url", "file_data") and value.startswith("data:"))
+    )
 
 
 def _worth(data: str) -> str:
@@ -63,6 +67,8 @@ def units(wire: str, body: Body) -> list[Unit]:
     """Tools, then system, then messages. Only on Anthropic's wire are there marks; elsewhere a message is one unit."""
     if wire == "anthropic":
         return list(_anthropic(body))
+    if wire == "bedrock_converse":
+        return list(_converse(body))
     if wire == "gemini":
         heads = [(name, body[name]) for name in ("tools", "systemInstruction", "system_instruction") if name in body]
         turns = [Unit(serial(content), at, 0, None) for at, content in enumerate(body.get("contents") or [])]
@@ -83,9 +89,28 @@ def _anthropic(body: Body) -> Iterator[Unit]:
         yield from message_units(index, message)
 
 
+def _converse(body: Body) -> Iterator[Unit]:
+    """A cache point is no unit: it marks the one before it."""
+    tools = (body.get("toolConfig") or {}).get("tools")
+    for name, entries in (("tools", tools), ("system", body.get("system"))):
+        for at, entry in enumerate(_blocks(entries)):
+            if "cachePoint" not in entry:
+                yield Unit(f"{name}:{serial(entry)}", -1, at, _point_after(_blocks(entries), at))
+    for index, message in enumerate(body.get("messages") or []):
+        yield from message_units(index, message)
+
+
+def _point_after(entries: list[Body], at: int) -> Json:
+    return entries[at + 1].get("cachePoint") if at + 1 < len(entries) else None
+
+
 def message_units(index: int, message: Body) -> Iterator[Unit]:
-    for at, block in enumerate(_blocks(message.get("content"))):
-        yield message_unit(message.get("role", ""), index, at, block)
+    content = _blocks(message.get("content"))
+    for at, block in enumerate(content):
+        if "cachePoint" not in block:
+            point = _point_after(content, at)
+            unit = message_unit(message.get("role", ""), index, at, block)
+            yield unit if point is None else replace(unit, mark=point)
 
 
 def message_unit(role: str, index: int, at: int, block: Body) -> Unit:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from urllib.parse import unquote
 
 from upstream import check, events, render, signing
 from upstream.anthropic_request import THINKING
@@ -29,6 +30,7 @@ ROUTES: dict[str, check.Wire] = {
 COUNT = "/v1/messages/count_tokens"
 GEMINI = re.compile(r"/(?:v1|v1beta1?|projects/.+)/models/(?P<model>[^/:]+):(?P<method>\w+)")
 """Of the Gemini API and of Vertex AI."""
+CONVERSE = re.compile(r"/model/(?P<model>[^/]+)/converse(?P<stream>-stream)?\Z")
 GEMINI_METHODS = ("generateContent", "streamGenerateContent", "countTokens")
 TOO_LONG = {
     "anthropic": ("A59", "prompt is too long: {tokens} tokens > {window} maximum"),
@@ -38,6 +40,7 @@ TOO_LONG = {
         "Please reduce the length of the messages.",
     ),
     "gemini": ("G10", "The input token count ({tokens}) exceeds the maximum number of tokens allowed ({window})."),
+    "bedrock_converse": ("K0", "Input is too long for requested model."),
     "openai_responses": (
         "R14",
         "Your input exceeds the context window of this model. Please adjust your input and try again.",
@@ -131,7 +134,7 @@ class Provider:
         whole = self._whole(wire, body)
         found = (
             check.refusals_bytes(wire, raw, betas)
-            if whole is body and wire != "gemini"
+            if whole is body and wire not in ("gemini", "bedrock_converse")
             else check.refusals(wire, whole)
         )
         found = found or self.issuer(wire, whole)
@@ -169,7 +172,7 @@ class Provider:
         if _counts_only(path):
             field = "totalTokens" if wire == "gemini" else "input_tokens"
             return Reply(status=200, body={field: tokens(units(wire, whole))}), None
-        streams = body.get("stream") or ":stream" in path
+        streams = body.get("stream") or ":stream" in path or path.endswith("/converse-stream")
         turn, number = self._next(body), next(self._numbers)
         if isinstance(turn, Failure) and not (turn.in_stream and streams):
             return Reply(status=turn.status, body=envelope(wire, turn.status, turn.message, turn.code)), None
@@ -213,7 +216,7 @@ def wire_of(path: str) -> check.Wire | None:
     gemini = GEMINI.search(bare)
     if gemini and gemini["method"] in GEMINI_METHODS:
         return "gemini"
-    return ROUTES.get(bare)
+    return "bedrock_converse" if CONVERSE.search(bare) else ROUTES.get(bare)
 
 
 def _counts_only(path: str) -> bool:
@@ -222,7 +225,9 @@ def _counts_only(path: str) -> bool:
 
 def _called(path: str, body: Body) -> Body:
     """The body with the model that the path names."""
-    gemini = GEMINI.search(path)
+    gemini, converse = GEMINI.search(path), CONVERSE.search(path.partition("?")[0])
+    if converse and body:
+        return {**body, "modelId": unquote(converse["model"])}
     return {**body, "model": gemini["model"]} if gemini and body else body
 
 
@@ -251,6 +256,8 @@ def envelope(wire: str, status: int, message: str, code: str | None = None, path
     if wire == "gemini":
         name = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED"}.get(status, "UNAVAILABLE")
         return {"error": {"code": status, "message": message, "status": name}}
+    if wire == "bedrock_converse":
+        return {"message": message}
     if wire == "anthropic":
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_ebb"}
     return {"error": {"message": message, "type": kind, "param": path or None, "code": code}}

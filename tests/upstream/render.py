@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Iterator, Sequence
 
 from upstream import signing
+from upstream.bedrock_rules import model_of
 from upstream.caching import CacheBill
 from upstream.events import as_json
 from upstream.finding import Body
@@ -19,8 +21,12 @@ REASONS_ALOUD = ("deepseek", "kimi")
 
 def answer(wire: str, body: Body, parts: Sequence[Part], billed: CacheBill, number: int) -> Body:
     """`number` is the exchange's place in the upstream's life; ids follow from it alone."""
-    shape = {"anthropic": _anthropic, "openai_chat": _chat, "openai_responses": _responses, "gemini": _gemini}[wire]
-    return shape(body, parts, billed, number)
+    return SHAPES[wire](body, parts, billed, number)
+
+
+def as_base64(text: str) -> str:
+    """What is bytes to Amazon's SDKs."""
+    return base64.b64encode(text.encode()).decode()
 
 
 def name(prefix: str, *salt: object) -> str:
@@ -157,6 +163,43 @@ def _gemini(body: Body, parts: Sequence[Part], billed: CacheBill, number: int) -
     }
 
 
+def _converse(body: Body, parts: Sequence[Part], billed: CacheBill, number: int) -> Body:
+    """Claude's thinking is signed; other models do not show theirs."""
+    content = list(_converse_blocks(body, parts, number))
+    output = _output_tokens(content)
+    return {
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": "tool_use" if any(isinstance(part, Use) for part in parts) else "end_turn",
+        "usage": {
+            "inputTokens": billed.fresh,
+            "outputTokens": output,
+            "totalTokens": billed.prompt + output,
+            "cacheReadInputTokens": billed.read,
+            "cacheWriteInputTokens": billed.written,
+        },
+        "metrics": {"latencyMs": 1},
+    }
+
+
+def _converse_blocks(body: Body, parts: Sequence[Part], number: int) -> Iterator[Body]:
+    model = model_of(body)
+    digest, index = signing.bound_to(body, "bedrock_converse"), len(body["messages"])
+    for at, part in enumerate(parts):
+        if isinstance(part, (Think, Redacted)) and "claude" not in model:
+            continue
+        block: Body = {"text": part.text} if isinstance(part, Say) else {}
+        if isinstance(part, Think):
+            text = {"text": part.text, "signature": signing.sign(model, part.text, digest)}
+            block = {"reasoningContent": {"reasoningText": text}}
+        elif isinstance(part, Redacted):
+            block = {"reasoningContent": {"redactedContent": as_base64(signing.redact(model, digest))}}
+        elif isinstance(part, Use):
+            call = {"toolUseId": name("tooluse_", number, at), "name": part.name, "input": part.input}
+            block = {"toolUse": call}
+        digest = chain(digest, message_unit("assistant", index, at, block))
+        yield block
+
+
 def items(parts: Sequence[Part], salt: str) -> list[Body]:
     return numbered([item_of(part, name("call_", salt, at)) for at, part in enumerate(parts)], salt)
 
@@ -187,3 +230,12 @@ def item_of(part: Part, call_id: str) -> tuple[str, Body]:
     if isinstance(part.input, str):
         return "ctc", {"type": "custom_tool_call", **call, "input": part.input}
     return "fc", {"type": "function_call", **call, "arguments": as_json(part.input)}
+
+
+SHAPES = {
+    "anthropic": _anthropic,
+    "openai_chat": _chat,
+    "openai_responses": _responses,
+    "gemini": _gemini,
+    "bedrock_converse": _converse,
+}

@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 
 from upstream import signing
+from upstream.event_stream import CONTENT_TYPE
 from upstream.finding import Body, Refusal
 from upstream.provider import Exchange, Provider, Reply, envelope, wire_of
 from upstream.script import Script
@@ -27,6 +28,13 @@ LARGEST = 64 * 1024 * 1024
 """Bytes read from one request: twice what a rule allows, so that a body that is too large is refused by rule."""
 PATIENCE = 240.0
 """Seconds a silent client may hold a thread."""
+ERROR_TYPES = {
+    400: "ValidationException",
+    403: "AccessDeniedException",
+    429: "ThrottlingException",
+    503: "ServiceUnavailableException",
+}
+"""What Bedrock calls its errors."""
 PIECE = 97
 """Bytes per chunk: prime and small, so that events and characters are cut anywhere."""
 
@@ -93,17 +101,22 @@ class Handler(BaseHTTPRequestHandler):
     def _send(self, reply: Reply) -> None:
         if reply.stream is None:
             return self._json(reply.status, reply.body)
-        self.send_response(200)
+        if wire_of(self.path) == "bedrock_converse":
+            return self._chunks(CONTENT_TYPE, reply.stream)
         is_array = reply.stream[:1] and reply.stream[0].startswith(b"[")
-        self.send_header("content-type", "application/json" if is_array else "text/event-stream; charset=utf-8")
+        return self._chunks("application/json" if is_array else "text/event-stream; charset=utf-8", reply.stream)
+
+    def _chunks(self, content_type: str, events: list[bytes]) -> None:
+        self.send_response(200)
+        self.send_header("content-type", content_type)
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
-        spelled = b"".join(reply.stream)
+        spelled = b"".join(events)
         for at in range(0, len(spelled), PIECE):
             piece = spelled[at : at + PIECE]
             self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
         self.wfile.write(b"0\r\n\r\n")
-        return None
+        return
 
     def _json(self, status: int, body: Body) -> None:
         raw = json.dumps(body, ensure_ascii=False).encode()
@@ -111,6 +124,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(raw)))
         self.send_header("request-id", "req_ebb")
+        if status >= 400 and wire_of(self.path) == "bedrock_converse":
+            self.send_header("x-amzn-errortype", ERROR_TYPES.get(status, "InternalServerException"))
         self.end_headers()
         self.wfile.write(raw)
 

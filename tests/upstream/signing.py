@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 
-from upstream import gemini_rules
+from upstream import bedrock_rules, gemini_rules
 from upstream.anthropic_request import THINKING, Block, read
 from upstream.anthropic_thinking import open_loop
 from upstream.finding import Body, Refusal, dicts, text_of
@@ -42,9 +42,9 @@ def redact(model_name: str, before: str) -> str:
     return f"EbbRed.{model_name}.{_digest(before)}"
 
 
-def bound_to(body: Body) -> str:
+def bound_to(body: Body, wire: str = "anthropic") -> str:
     """The digest to which the next block of the answer to this body is bound."""
-    return extend("", units("anthropic", body))
+    return extend("", units(wire, body))
 
 
 def extend(digest: str, run: list[Unit]) -> str:
@@ -91,6 +91,8 @@ def refusals(wire: str, body: Body) -> list[Refusal]:
         return list(_thinking(body))
     if wire == "gemini":
         return list(_parts(body))
+    if wire == "bedrock_converse":
+        return list(_reasoning(body))
     return list(_sealed(body)) if wire == "openai_responses" else []
 
 
@@ -115,6 +117,26 @@ def _thinking(body: Body) -> Iterator[Refusal]:
             if block.type == "thinking":
                 yield from _verified(body, block, digest, message.index == latest)
             digest = chain(digest, message_unit(message.role, message.index, at, block.data))
+
+
+def _reasoning(body: Body) -> Iterator[Refusal]:
+    """Claude's thinking on Bedrock."""
+    name, run = bedrock_rules.model_of(body), units("bedrock_converse", body)
+    digests, digest = dict[tuple[int, int], str](), ""
+    for unit in run:
+        digests[unit.message, unit.block] = digest
+        digest = chain(digest, unit)
+    for at, message in enumerate(bedrock_rules.messages(body)):
+        for n, block in enumerate(bedrock_rules.blocks(message)):
+            text = (block.get("reasoningContent") or {}).get("reasoningText")
+            if text is None or "claude" not in name:
+                continue
+            path = f"messages.{at}.content.{n}"
+            issuer, thought_was, before = _claim(text_of(text.get("signature")))
+            if issuer != name or thought_was != _digest(text_of(text.get("text"))):
+                yield Refusal("A36", path, INVALID.format(path=path))
+            elif model(name).preserved_thinking and before != _digest(digests[at, n]):
+                yield Refusal("A63", path, BOUND.format(path=path))
 
 
 def _verified(body: Body, block: Block, digest: str, latest: bool) -> Iterator[Refusal]:

@@ -7,7 +7,7 @@ its last request. `bodies` and `sessions` are the same under Hypothesis, which t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from upstream.finding import Body
 from upstream.story import Question, Step, Story
 from upstream.talk_anthropic import AnthropicTalk
+from upstream.talk_bedrock import BedrockTalk
 from upstream.talk_chat import ChatTalk
 from upstream.talk_gemini import GeminiTalk
 from upstream.talk_responses import ResponsesTalk
@@ -28,11 +29,12 @@ class Talk(Protocol):
     def body(self) -> Body: ...
 
 
-TALKS: dict[str, type[AnthropicTalk] | type[ChatTalk] | type[ResponsesTalk] | type[GeminiTalk]] = {
+TALKS: dict[str, Callable[[Random, str], Talk]] = {
     "anthropic": AnthropicTalk,
     "openai_chat": ChatTalk,
     "openai_responses": ResponsesTalk,
     "gemini": GeminiTalk,
+    "bedrock_converse": BedrockTalk,
 }
 MOST_TURNS = 5
 """Under Hypothesis: enough for old and new turns, few enough to draw."""

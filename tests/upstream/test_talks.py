@@ -142,6 +142,22 @@ FEATURES = {
         '"model": "gemini-3-pro-preview"',
         "队列",
     ],
+    "bedrock_converse": [
+        '"toolUse"',
+        '"toolResult"',
+        '"reasoningText"',
+        '"redactedContent"',
+        '"cachePoint"',
+        '"image"',
+        '"document"',
+        '"citationsContent"',
+        '"status": "error"',
+        '"json"',
+        "system-reminder",
+        "claude-opus-5-5",
+        "nova-pro",
+        "队列",
+    ],
 }
 
 

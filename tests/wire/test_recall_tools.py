@@ -16,10 +16,13 @@ BODIES = {
     "openai_chat": {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]},
     "openai_responses": {"model": "gpt-5", "input": [{"role": "user", "content": "hi"}]},
     "gemini": {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
+    "bedrock_converse": {"messages": [{"role": "user", "content": [{"text": "hi"}]}]},
 }
 
 
 def function(tool):
+    if "toolSpec" in tool:
+        return {**tool["toolSpec"], "parameters": tool["toolSpec"]["inputSchema"]["json"]}
     return tool["functionDeclarations"][0] if "functionDeclarations" in tool else tool.get("function", tool)
 
 
@@ -36,6 +39,7 @@ def test_each_wire_gets_both_tools_in_its_own_shape(wire):
         "openai_chat": (True, True, False),
         "openai_responses": (True, False, False),
         "gemini": (False, False, False),
+        "bedrock_converse": (False, False, False),
     }[wire]
     assert detect({**BODIES[wire], "tools": tools}).name == wire
 

@@ -47,6 +47,8 @@ def words_at_the_end(name: str, body: Body) -> tuple[str, str]:
     """Who speaks last, and what."""
     last = body[WIRES[name].list_key][-1]
     content = last["parts"] if name == "gemini" else last["content"]
+    if name == "bedrock_converse" and "cachePoint" in content[-1]:
+        content = content[:-1]
     return last.get("role", "user"), content if isinstance(content, str) else content[-1]["text"]
 
 
@@ -87,13 +89,16 @@ def test_everything_before_it_is_unchanged(name: str, data: st.DataObject) -> No
     question = asked(name, body)
 
     assert json.dumps(body) == before, "the request is not touched"
-    assert {k: v for k, v in question.items() if k != key and "max" not in k} == {
-        k: v for k, v in body.items() if k != key and "max" not in k
-    }
+    assert without_limit(question, key) == without_limit(body, key)
     kept = min(len(body[key]), len(question[key]) - 1)
     # Of the last two, one may be operator text, which the user may not follow (A3), and one takes the question in.
     assert kept >= len(body[key]) - 2
     assert all(new is old for new, old in zip(question[key][:kept], body[key], strict=False))
+
+
+def without_limit(body: Body, key: str) -> Body:
+    """The fields that are neither the messages nor the limit on the output."""
+    return {k: v for k, v in body.items() if k not in (key, "inferenceConfig") and "max" not in k}
 
 
 @given(sessions("anthropic"))
@@ -355,7 +360,8 @@ def test_a_transcript_is_one_user_message_with_the_question_after_what_is_quoted
     message = text_message(name, "user", f"<history>x</history>\n\n{PROMPT}")
     room = THINKING_ROOM if name == "gemini" else 0
     assert question[WIRES[name].list_key] == [message]
-    assert sum(value in (CAP, {"maxOutputTokens": CAP + room}) for value in question.values()) == 1
+    limits = (CAP, {"maxOutputTokens": CAP + room}, {"maxTokens": CAP})
+    assert sum(value in limits for value in question.values()) == 1
     assert len(question) == 3
     assert violations(WIRES[name], question) == []  # type: ignore[arg-type]
     assert refusals(name, question, betas=()) == []

@@ -63,7 +63,7 @@ class Conversation:
         self._tags, self._tag_names = dict(tags), tag_names([*OUR_TAGS, *tags.values()])
         self._system = _system_blocks(system)
         cap = self._format.default_max_tokens if max_tokens is None else max_tokens
-        self._request_fields: Block = {"model": model}
+        self._request_fields: Block = {self._format.model_field: model}
         if cap is not None:
             self._request_fields |= _nest(self._format.max_tokens_field, cap)
         self._tools = [dict(tool) for tool in tools]
@@ -122,7 +122,11 @@ class Conversation:
     def frame(self) -> Block:
         """What every request has besides its messages: model, tools, and the system prompt if it is no message."""
         system = self._format.system_fields(self._system) if self._system else {}
-        return {**self._request_fields, **system, **({"tools": list(self._tools)} if self._tools else {})}
+        return {
+            **self._request_fields,
+            **system,
+            **(_nest(self._format.tools_field, list(self._tools)) if self._tools else {}),
+        }
 
     @property
     def notes(self) -> tuple[Note, ...]:

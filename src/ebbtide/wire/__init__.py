@@ -9,13 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
-from ebbtide.wire import anthropic, gemini, openai_chat, openai_responses
-from ebbtide.wire.blocks import as_str
+from ebbtide.wire import anthropic, bedrock_converse, gemini, openai_chat, openai_responses
+from ebbtide.wire.bedrock_converse.blocks import KINDS as CONVERSE_KINDS
+from ebbtide.wire.blocks import as_mapping, as_str
 from ebbtide.wire.protocol import Wire
 
-_ANTHROPIC, _CHAT = anthropic.WIRE, openai_chat.WIRE
+_ANTHROPIC, _CHAT, _CONVERSE = anthropic.WIRE, openai_chat.WIRE, bedrock_converse.WIRE
 
-WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (_ANTHROPIC, _CHAT, openai_responses.WIRE, gemini.WIRE)}
+WIRES: Mapping[str, Wire] = {
+    wire.name: wire for wire in (_ANTHROPIC, _CHAT, openai_responses.WIRE, gemini.WIRE, _CONVERSE)
+}
 LIST_KEYS = tuple(dict.fromkeys(wire.list_key for wire in WIRES.values()))
 """Where providers keep the conversation. If a body has several, the first counts."""
 DEFAULT_WIRE = "anthropic"
@@ -42,9 +45,13 @@ def recognize(body: Mapping[str, Any]) -> Wire | None:
     key = next((key for key in LIST_KEYS if key in body), "messages")
     if key != "messages":
         return next(wire for wire in WIRES.values() if wire.list_key == key)
+    if any(name in body for name in _CONVERSE_FIELDS):
+        return _CONVERSE
+    messages = body["messages"] if isinstance(body.get("messages"), list) else []
+    if any(map(_is_converse_message, messages[:_FIRST_MESSAGES])):
+        return _CONVERSE
     if "system" in body or "thinking" in body or "context_management" in body:
         return _ANTHROPIC
-    messages = body["messages"] if isinstance(body.get("messages"), list) else []
     if messages and isinstance(messages[0], dict) and messages[0].get("role") == "system":
         return _CHAT  # Anthropic accepts system messages only in the middle.
     for message in messages:
@@ -56,6 +63,17 @@ def recognize(body: Mapping[str, Any]) -> Wire | None:
         if isinstance(tool, dict):
             return _CHAT if tool.get("type") == "function" or "function" in tool else _ANTHROPIC
     return None
+
+
+_CONVERSE_FIELDS = ("modelId", "toolConfig", "inferenceConfig", "additionalModelRequestFields", "guardrailConfig")
+_FIRST_MESSAGES = 3
+
+
+def _is_converse_message(message: Any) -> bool:
+    """Tell whether a message has a block of the Converse API: it has no `type`, but a field that is one."""
+    content = as_mapping(message).get("content")
+    blocks = content if isinstance(content, list) else ()
+    return any("type" not in block and not CONVERSE_KINDS.isdisjoint(block) for block in map(as_mapping, blocks))
 
 
 def guess(body: Mapping[str, Any], fallback: str = DEFAULT_WIRE) -> Wire:

@@ -7,6 +7,7 @@ came as bytes, as a dict, or with SDK objects inside.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -189,6 +190,8 @@ class _Restore:
 Origins = dict[int, tuple[Any, Any]]
 """Maps the id of a plain copy to the copy and its original."""
 
+_BINARY = frozenset(("bytes", "redactedContent"))
+"""Fields in which boto3 has bytes and the API has base64."""
 _ATOMS = frozenset((str, bool, type(None)))
 _CONTAINERS = frozenset((dict, list))
 _DEEP = 200
@@ -281,7 +284,8 @@ def _plain_dict(value: dict[Any, Any], origin: Origins, path: str, deep: int) ->
     for key, part in value.items():
         if not isinstance(key, str):
             raise BadRequest(f"a key must be a text, not a {type(key).__name__}", path=path)
-        plain[key] = _plain(part, origin, f"{path}.{key}", deep - 1)
+        is_binary = type(part) is bytes and key in _BINARY
+        plain[key] = b64encode(part).decode() if is_binary else _plain(part, origin, f"{path}.{key}", deep - 1)
     if all(plain[key] is part for key, part in value.items()):
         return value
     origin[id(plain)] = (plain, value)

@@ -34,7 +34,7 @@ from ebbtide.wire.turns import CallResult, Reply
 
 Json = Mapping[str, Any]
 
-SYSTEM_AND_TOOLS = frozenset(("system", "instructions", "tools", "functions"))
+SYSTEM_AND_TOOLS = frozenset(("system", "instructions", "tools", "functions", "toolConfig"))
 """Fields in which any wire has its system prompt or tools. They are checked only if they change."""
 
 
@@ -229,6 +229,8 @@ class SideRequests(Protocol):
 
     routes: Sequence[str]
     """How the paths of requests to a model end."""
+    has_binary_streams: bool
+    """Whether streams are no server-sent events and no JSON, so that we cannot hold back a part of them."""
     side_routes: Mapping[str, str]
     """Paths that ask about a conversation and are no turn of it, each with what it asks: `count`, `compaction`."""
 
@@ -271,6 +273,9 @@ class SideRequests(Protocol):
 class TurnFormat(Protocol):
     """Turns of a conversation that a program builds with `ebbtide.Conversation`."""
 
+    model_field: str
+    tools_field: str
+    """The field of a request that holds its tools; nested like the next one."""
     max_tokens_field: str
     """The field of a request that limits its output; `a.b` is a field of the field `a`."""
     default_max_tokens: int | None

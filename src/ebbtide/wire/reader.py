@@ -143,7 +143,7 @@ class Reader:
             items=items,
             unchanged_items=same,
             first_items=firsts,
-            model=as_str(body.tree.get("model")) or self.model,
+            model=as_str(body.tree.get(wire.turns.model_field)) or as_str(body.tree.get("model")) or self.model,
             max_output=wire.messages.max_output(body.tree),
             system=system_and_tools.system,
             tools=system_and_tools.tools,

@@ -44,7 +44,7 @@ def with_recall_tools(wire: Wire, body: Mapping[str, Any]) -> Mapping[str, Any] 
 
     A model without tools is not meant to call any.
     """
-    tools = body.get("tools")
+    tools = wire.messages.system_and_tools(body)[1]
     if not isinstance(tools, list) or not tools or set(wire.requests.tool_names(tools)) & set(RECALL_TOOLS):
         return None
     return wire.requests.add_tools(body, recall_tools(wire))

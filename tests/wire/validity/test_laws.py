@@ -69,6 +69,10 @@ BAD_ENDINGS = {
         {"role": "model", "parts": [{"functionResponse": {}}, {"text": "x"}]},
         {"role": "user", "parts": [{"functionResponse": {"name": "?", "response": {}}}, {"text": "y"}]},
     ],
+    "bedrock_converse": [
+        {"role": "assistant", "content": [{"text": ""}, {"text": "x"}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "?", "content": []}}, {"text": "y"}]},
+    ],
 }
 
 

@@ -20,6 +20,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.types import Usage
 from ebbtide.fronts.proxy.encoding import Decompressor, decompress, is_identity
 from ebbtide.wire import WIRES
+from ebbtide.wire.amazon_stream import CONTENT_TYPE, read_events
 from ebbtide.wire.overflow import find_overflow, refuses_cache_fields
 from ebbtide.wire.replies import parse_event
 from ebbtide.wire.sse import EventReader
@@ -145,6 +146,7 @@ _UNREADABLE = ObservedResponse({}, False)
 class ResponseCopy:
     def __init__(self, wire: str, content_type: str, encoding: str) -> None:
         self._events = EventReader() if "event-stream" in content_type.lower() else None
+        self._is_amazons = CONTENT_TYPE in content_type.lower()
         self._replies = WIRES[wire].replies
         self._assembler = self._replies.stream_assembler()
         self._decompressor = Decompressor(encoding, _MAX_STREAM_BYTES if self._events else _MAX_BODY_BYTES)
@@ -190,6 +192,10 @@ class ResponseCopy:
         return ObservedResponse(self._assembler.response(), self._assembler.is_complete)
 
     def _finish_body(self) -> ObservedResponse:
+        if self._is_amazons:
+            for event in read_events(b"".join(self._body)):
+                self._assembler.add(event)
+            return ObservedResponse(self._assembler.response(), self._assembler.is_complete)
         body = None if self._decompressor.is_broken else json.loads(b"".join(self._body))
         if isinstance(body, list):
             # Gemini's stream, if the client did not ask for events.

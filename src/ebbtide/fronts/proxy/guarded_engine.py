@@ -170,7 +170,9 @@ class GuardedEngine:
         is_apart = incoming.side_request == "compaction" or (incoming.side_request and session.context is None)
         if self.options.recall != "tool" or self.options.shadow or is_apart:
             return outgoing
-        tree = with_recall_tools(WIRES[incoming.wire], parsed.tree)
+        wire = WIRES[incoming.wire]
+        has_own_frames = incoming.wants_stream and wire.requests.has_binary_streams
+        tree = None if has_own_frames else with_recall_tools(wire, parsed.tree)
         if tree is None:
             return outgoing
         if session.recall_mode is None:

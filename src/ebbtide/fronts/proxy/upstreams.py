@@ -22,6 +22,7 @@ PROVIDERS: Mapping[str, str] = {
 """The upstreams if none is configured. Vertex has one for each location; this is the one of the location `global`."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 _PATHS = (
+    (re.compile(r"/model/[^/]+/(converse|invoke)"), "bedrock"),
     (re.compile(r"/v1/(messages|complete)\b"), "anthropic"),
     (re.compile(r"/v1(beta1)?/(projects|publishers)/"), "vertex"),
     (re.compile(r"/v1(alpha|beta)|/v1/(tuned)?[mM]odels/[^/]+:\w"), "gemini"),

@@ -12,9 +12,9 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Protocol, cast
 
-from ebbtide.fronts.sdk.amazon_stream import CONTENT_TYPE, to_server_sent_events
 from ebbtide.fronts.sdk.call_gate import GatedCall
 from ebbtide.runtime import Report
+from ebbtide.wire.amazon_stream import CONTENT_TYPE, to_server_sent_events
 
 OnBytes = Callable[[bytes], None]
 

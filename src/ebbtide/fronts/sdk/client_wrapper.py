@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from ebbtide.compaction.answer_sources import SummarizeFunction, Summarizer
 from ebbtide.core.errors import BadConfig
+from ebbtide.fronts.sdk.by_botocore import aask_bedrock, ask_bedrock, is_async_client, is_bedrock, wrap_bedrock
 from ebbtide.fronts.sdk.by_genai import ask_model, is_genai, wrap_genai, write_back
 from ebbtide.fronts.sdk.by_middleware import find_middleware_gate, wrap_by_middleware
 from ebbtide.fronts.sdk.by_request import can_answer_recalls, find_request_gate, wrap_by_request
@@ -32,7 +33,10 @@ from ebbtide.store import find_store
 
 T = TypeVar("T")
 
-_CLIENTS = "a client of an SDK, such as anthropic.Anthropic, openai.AsyncOpenAI or google.genai.Client"
+_CLIENTS = (
+    "a client of an SDK, such as anthropic.Anthropic, openai.AsyncOpenAI, google.genai.Client "
+    'or boto3.client("bedrock-runtime")'
+)
 
 
 class Client(Protocol):
@@ -73,7 +77,7 @@ def wrap(
         _check_same_settings(wrapped_gate.settings, settings)
         return client
     _check_names(session=session, parent=parent)
-    is_async = inspect.iscoroutinefunction(getattr(client, "request", None))
+    is_async = inspect.iscoroutinefunction(getattr(client, "request", None)) or is_async_client(client)
     has_middleware = sdk == "anthropic" and hasattr(client, "with_middleware")
     store = find_store(store, durable=durable, tenant=str(options.pop("tenant", "")))
     chosen_policy = preset(policy, model=str(options.get("model", ""))) if isinstance(policy, str) else policy
@@ -97,6 +101,8 @@ def wrap(
     )
     if sdk == "google":
         return wrap_genai(client, gate)
+    if sdk == "bedrock":
+        return wrap_bedrock(client, gate)
     if has_middleware:
         return wrap_by_middleware(client, gate, is_async=is_async)
     return wrap_by_request(client, gate, is_async=is_async)
@@ -120,6 +126,8 @@ def _check_client(client: object) -> str:
     """Return the SDK that the client's class, or one it derives from, comes from. Raises if it cannot be wrapped."""
     if is_genai(client):
         return "google"
+    if is_bedrock(client):
+        return "bedrock"
     packages = {kind.__module__.partition(".")[0] for kind in type(client).__mro__}
     sdk = next((name for name in ("anthropic", "openai") if name in packages), "")
     if not sdk or not callable(getattr(client, "post", None)) or not hasattr(client, "copy"):
@@ -169,8 +177,10 @@ def _check_options(options: Mapping[str, object]) -> Mapping[str, object]:
 
 def _can_hold_back(client: object, has_middleware: bool) -> bool:
     """Tell whether we can change this client's answers before it reads them. We do not write Amazon's streams."""
-    is_bedrock = any(kind.__name__ == "BaseBedrockClient" for kind in type(client).__mro__)
-    return not is_bedrock and (has_middleware or is_genai(client) or can_answer_recalls(client))
+    if is_bedrock(client):
+        return True  # boto3 reads the stream itself
+    is_anthropics = any(kind.__name__ == "BaseBedrockClient" for kind in type(client).__mro__)
+    return not is_anthropics and (has_middleware or is_genai(client) or can_answer_recalls(client))
 
 
 def _recall_mode(options: Mapping[str, object]) -> object:
@@ -202,6 +212,8 @@ def _ask_model(
         return None
     if isinstance(summarizer, str) and sdk == "google":
         return partial(ask_model, client)
+    if isinstance(summarizer, str) and sdk == "bedrock":
+        return partial(aask_bedrock if is_async else ask_bedrock, client)
     if isinstance(summarizer, str):
         return partial(_apost, cast(Client, client)) if is_async else partial(_post, cast(Client, client))
     if inspect.iscoroutinefunction(summarizer):

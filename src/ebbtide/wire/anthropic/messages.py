@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from ebbtide.core.errors import BadRequest
@@ -26,10 +24,7 @@ from ebbtide.wire.blocks import (
     is_original,
     text_block,
 )
-
-_BOUND = re.compile(r"(fable|mythos)-5-[12]|(opus|sonnet|haiku)-5-5")
-"""Models whose signed thinking is bound to its prefix (A63)."""
-
+from ebbtide.wire.claude import binds_thinking_to_prefix
 
 _ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
@@ -139,12 +134,7 @@ def partial_history_reason(body: Mapping[str, Any]) -> str:
 
 
 def thinking_bound_to_prefix(body: Mapping[str, Any]) -> bool:
-    return _binds(as_text(body.get("model")))
-
-
-@lru_cache(maxsize=64)
-def _binds(model: str) -> bool:
-    return bool(_BOUND.search(model.replace(".", "-")))
+    return binds_thinking_to_prefix(as_text(body.get("model")))
 
 
 def join(original: Any, entries: Sequence[Item]) -> list[Any]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ebbtide.core.errors import BadRequest
 from ebbtide.wire.turns import Block, CallResult, OpenCall, Reply, is_blank, text_block, to_dict
 
+model_field = "model"
+tools_field = "tools"
 max_tokens_field = "max_tokens"
 default_max_tokens: int | None = 4096
 """The API requires `max_tokens`; none of its models refuses this value."""

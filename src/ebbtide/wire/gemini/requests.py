@@ -35,6 +35,7 @@ _NOT_ASKED_AGAIN = (
 class Requests:
     routes: Sequence[str] = (":generateContent", ":streamGenerateContent")
     side_routes: Mapping[str, str] = {":countTokens": "count"}
+    has_binary_streams = False
 
     def model(self, path: str, body: Mapping[str, Any]) -> str:
         """The path names the model: `.../models/gemini-2.5-pro:generateContent`."""
@@ -71,7 +72,7 @@ class Requests:
 
     def add_tools(self, body: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         """Add functions to the client's own: the API takes one list of them, and none beside `cachedContent`."""
-        at = next((n for n, tool in enumerate(body["tools"]) if find(tool, "functionDeclarations")), None)
+        at = next((n for n, tool in enumerate(body.get("tools") or ()) if find(tool, "functionDeclarations")), None)
         has_one_answer = find(settings_of(body), "candidateCount") in (None, 1)
         if at is None or find(body, "cachedContent") or not has_one_answer:
             return None

@@ -8,6 +8,8 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.wire.gemini.fields import call_of, find, is_thought, make_response, parts_of, signature_of
 from ebbtide.wire.turns import Block, CallResult, OpenCall, Reply, as_list, to_dict
 
+model_field = "model"
+tools_field = "tools"
 max_tokens_field = "generationConfig.maxOutputTokens"
 default_max_tokens: int | None = None
 joins_results = True

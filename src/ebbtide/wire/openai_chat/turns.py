@@ -17,6 +17,8 @@ from ebbtide.wire.turns import (
     to_dict,
 )
 
+model_field = "model"
+tools_field = "tools"
 max_tokens_field = "max_completion_tokens"
 default_max_tokens: int | None = None
 joins_results = False

@@ -8,6 +8,8 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.wire.openai_responses.rules.items import OUTPUTS
 from ebbtide.wire.turns import Block, CallResult, OpenCall, Reply, as_list, error_content, join_texts, to_dict
 
+model_field = "model"
+tools_field = "tools"
 max_tokens_field = "max_output_tokens"
 default_max_tokens: int | None = None
 joins_results = False
