@@ -23,6 +23,7 @@ VERSIONS = (
     "openai<2",
     "google-genai<3",
     "google-genai==2.0.0",  # the oldest that the extra `gemini` allows
+    "aioboto3",  # it wants an older boto3 than the other tests
 )
 MODULES = {"google-genai": "google.genai"}
 """The modules of packages that are not called like them."""

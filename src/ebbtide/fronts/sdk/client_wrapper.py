@@ -77,7 +77,7 @@ def wrap(
         _check_same_settings(wrapped_gate.settings, settings)
         return client
     _check_names(session=session, parent=parent)
-    is_async = inspect.iscoroutinefunction(getattr(client, "request", None)) or is_async_client(client)
+    is_async = _is_async(client)
     has_middleware = sdk == "anthropic" and hasattr(client, "with_middleware")
     store = find_store(store, durable=durable, tenant=str(options.pop("tenant", "")))
     chosen_policy = preset(policy, model=str(options.get("model", ""))) if isinstance(policy, str) else policy
@@ -99,10 +99,8 @@ def wrap(
         ask=_ask_model(client, sdk, summarizer, is_async=is_async),
         on_report=on_report,
     )
-    if sdk == "google":
-        return wrap_genai(client, gate)
-    if sdk == "bedrock":
-        return wrap_bedrock(client, gate)
+    if sdk in _WRAP:
+        return cast(T, _WRAP[sdk](client, gate))
     if has_middleware:
         return wrap_by_middleware(client, gate, is_async=is_async)
     return wrap_by_request(client, gate, is_async=is_async)
@@ -120,6 +118,13 @@ def _cache_options(client: object, options: Mapping[str, object]) -> Cache:
         return cache
     host = str(getattr(getattr(client, "base_url", ""), "host", ""))
     return replace(cache, key=any(host == name or host.endswith(f".{name}") for name in _OPENAI_HOSTS))
+
+
+_WRAP: Mapping[str, Callable[[Any, CallGate], Any]] = {"google": wrap_genai, "bedrock": wrap_bedrock}
+
+
+def _is_async(client: object) -> bool:
+    return inspect.iscoroutinefunction(getattr(client, "request", None)) or is_async_client(client)
 
 
 def _check_client(client: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ebbtide.core.cache.breakpoints import BreakpointSlot, Section
@@ -46,7 +45,7 @@ def slots(
         ]
         found += blocks
         if i in edit_ends and blocks:
-            found[-1] = replace(found[-1], settled=True)
+            found[-1] = found[-1]._replace(settled=True)
     return found
 
 
@@ -99,6 +98,29 @@ def outer_lifetimes(body: Mapping[str, Any]) -> tuple[float, float]:
         point for part in (_tools(body), body.get("system")) for _, _, point in _entries(part) if point is not None
     ]
     return max(map(_lifetime, points), default=0.0), 0.0
+
+
+def raise_front(body: Mapping[str, Any], marked_messages: Sequence[int] = ()) -> Mapping[str, Any]:
+    own = [point for part in (_tools(body), body.get("system")) for _, _, point in _entries(part) if point is not None]
+    contents = [blocks_of(body["messages"][i]) for i in marked_messages]
+    others = [point for content in contents for _, _, point in with_cache_points(content) if point is not None]
+    if not own or any("ttl" in as_mapping(point[CACHE_POINT]) for point in (*own, *others)):
+        return body
+    raised = dict(body)
+    if isinstance(body.get("system"), list):
+        raised["system"] = list(map(_raise, body["system"]))
+    if isinstance(_tools(body), list):
+        raised["toolConfig"] = {**body["toolConfig"], "tools": list(map(_raise, _tools(body)))}
+    return raised
+
+
+def session_fields(_body: Mapping[str, Any], *, key: str, retention: str = "") -> Mapping[str, Any]:
+    del key, retention
+    return {}
+
+
+def _raise(block: Any) -> Any:
+    return {CACHE_POINT: {**as_mapping(block[CACHE_POINT]), "ttl": "1h"}} if is_cache_point(block) else block
 
 
 def _tools(body: Mapping[str, Any]) -> Any:
