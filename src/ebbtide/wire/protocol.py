@@ -274,6 +274,7 @@ class TurnFormat(Protocol):
     """Turns of a conversation that a program builds with `ebbtide.Conversation`."""
 
     model_field: str
+    """The field of a request that names its model. A body may also say `model`."""
     tools_field: str
     """The field of a request that holds its tools; nested like the next one."""
     max_tokens_field: str
