@@ -1,6 +1,7 @@
 """The size of things. A function fits on a screen, a file is one idea, the public names are the ones meant."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,13 +43,19 @@ def test_importing_loads_nothing_of_the_engine():
 
 
 def test_no_committed_file_names_a_package_index_or_a_path_of_the_machine():
-    tracked = [p for p in ROOT.rglob("*") if p.is_file() and not {".git", ".venv"} & set(p.relative_to(ROOT).parts)]
     hosts = ("/simple/", "files.pythonhosted", "pypi.org/simple")
-    bad = [
-        str(path.relative_to(ROOT))
-        for path in tracked
-        if path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".yml"} and path != Path(__file__).resolve()
-        if any(host in path.read_text(encoding="utf-8", errors="replace") for host in hosts)
-    ]
 
-    assert not bad
+    assert [str(path) for path, text in texts() if any(host in text for host in hosts)] == []
+
+
+def test_no_committed_file_has_the_marks_of_a_conflict():
+    mark = re.compile(r"(?m)^(<{7}|>{7}) ")
+
+    assert [str(path) for path, text in texts() if mark.search(text)] == []
+
+
+def texts():
+    tracked = [p for p in ROOT.rglob("*") if p.is_file() and not {".git", ".venv"} & set(p.relative_to(ROOT).parts)]
+    for path in tracked:
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".yml"} and path != Path(__file__).resolve():
+            yield path.relative_to(ROOT), path.read_text(encoding="utf-8", errors="replace")
