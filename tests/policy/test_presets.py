@@ -13,7 +13,7 @@ from ebbtide.wire import WIRES
 from ebbtide.wire.validity import violations
 from policy.dialogue import Clock, Refusing, billed, body, chat_body, chat_step, context, said, step, user
 
-NAMES = ("default", "claude-code", "opencode", "mini-claude", "sage", "region", "learn-v5")
+NAMES = ("default", "claude-code", "opencode", "mini-claude", "sage", "region", "learn-v5", "keep-more", "spend-less")
 SMALL = (4_096, 8_192, 32_768)
 _COUNTING = Policy(
     name="counting", levels=lambda window, *_: single_threshold(lambda w, o: w)(window, 0), usable=lambda w, *_: w

@@ -34,6 +34,8 @@ _SALIENT_SHARE = 0.4
 """Share of an old result that may stay as its most salient lines."""
 _MIN_BATCH_SHARE = 0.3
 """Of the way from `auto` down to `low`: what a batch must free, or else the size of a large result if that is less."""
+_SOFT_SHARE = 0.95
+"""Of `auto`: from here on a batch is made early if it pays."""
 _MAX_LOW = 100_000
 """The highest `low`, however large the window: tokens that are not needed are paid for on every call."""
 
@@ -126,25 +128,31 @@ def watermarks(*, low: float, soft: float, auto: float, max_low: int) -> LevelRu
     return rule
 
 
-levels = watermarks(low=0.35, soft=0.76, auto=0.80, max_low=_MAX_LOW)
+def point(name: str, *, auto: float, low: float) -> Policy:
+    """Return one point of the measured frontier: when to act, and how far down, as shares of the usable window."""
+    return Policy(
+        name=name,
+        levels=watermarks(low=low, soft=auto * _SOFT_SHARE, auto=auto, max_low=_MAX_LOW),
+        usable=usable,
+        arrival=(offload_large, offload_paste),
+        pressure=(
+            snip_results,
+            # Before results: a name that only a large call has must be in a salient line, or it is lost with both.
+            partial(drop_calls, min_tokens=500),
+            partial(clear_results, telling=_SALIENT_SHARE),
+            clear_media,
+            strip_thinking,
+            shorten_text,
+        ),
+        telling=True,
+        folds=(summarize,),
+        overflow="auto-compact",
+        last_resort=(*evict_oldest(), fold_to_fit),
+    )
 
 
-default = Policy(
-    name="default",
-    levels=levels,
-    usable=usable,
-    arrival=(offload_large, offload_paste),
-    pressure=(
-        snip_results,
-        # Before results: a name that only a large call has must be in a salient line, or it is lost with both.
-        partial(drop_calls, min_tokens=500),
-        partial(clear_results, telling=_SALIENT_SHARE),
-        clear_media,
-        strip_thinking,
-        shorten_text,
-    ),
-    telling=True,
-    folds=(summarize,),
-    overflow="auto-compact",
-    last_resort=(*evict_oldest(), fold_to_fit),
-)
+default = point("default", auto=0.80, low=0.35)
+keep_more = point("keep-more", auto=0.90, low=0.45)
+spend_less = point("spend-less", auto=0.60, low=0.25)
+
+levels = default.levels

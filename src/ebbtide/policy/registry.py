@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ebbtide.core.errors import BadConfig
 from ebbtide.policy.claude_code import claude_code
-from ebbtide.policy.default import default
+from ebbtide.policy.default import default, keep_more, spend_less
 from ebbtide.policy.learn_v5 import learn_v5
 from ebbtide.policy.mini_claude import mini_claude
 from ebbtide.policy.model import Policy
@@ -14,15 +14,19 @@ from ebbtide.policy.opencode import opencode
 from ebbtide.policy.region import region
 from ebbtide.policy.sage import for_model, sage
 
-_ALL = (default, claude_code, opencode, mini_claude, sage, region, learn_v5)
+_ALL = (default, claude_code, opencode, mini_claude, sage, region, learn_v5, keep_more, spend_less)
 
 PRESETS: Mapping[str, Policy] = {policy.name: policy for policy in _ALL}
+
+DIAL: Mapping[str, Policy] = {"keep-more": keep_more, "balanced": default, "spend-less": spend_less}
+"""Our own policy at three points of the measured frontier. `balanced` is another name of `default`."""
 
 
 def preset(name: str | Policy, *, model: str = "") -> Policy:
     """A preset by its name; your own policy is returned as it is. Only sage depends on the model (R011)."""
     if isinstance(name, Policy):
         return name
-    if name not in PRESETS:
-        raise BadConfig(f"no policy is called {name!r}; there are {', '.join(PRESETS)}")
-    return for_model(model) if name == sage.name else PRESETS[name]
+    known = {**PRESETS, **DIAL}
+    if name not in known:
+        raise BadConfig(f"no policy is called {name!r}; there are {', '.join(known)}")
+    return for_model(model) if name == sage.name else known[name]

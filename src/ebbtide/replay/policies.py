@@ -14,7 +14,7 @@ from ebbtide.core.stub import Stub
 from ebbtide.core.types import Edit, Question
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, summarize
-from ebbtide.policy import PRESETS, Policy
+from ebbtide.policy import DIAL, PRESETS, Policy
 from ebbtide.policy.levels import LevelRule, beside_reply, shares
 from ebbtide.replay.contenders import EngineContender, MakeContender, RawContender, RecordedContender
 
@@ -116,7 +116,8 @@ mostly the user's, and it clears old results before a compaction, which replaces
 
 PEERS = {policy.name: policy for policy in (masking, hybrid, clear_tool_uses, lean)}
 
-_CAN_SEARCH = frozenset({"default", "lean"})
+_OURS = frozenset({"default", *DIAL})
+_CAN_SEARCH = _OURS | {"lean"}
 """Policies whose model can search what was removed."""
 
 LIBRARY = "+library"
@@ -140,7 +141,7 @@ def contender(name: str, window: int) -> MakeContender:
     policy_name = without_marks.removesuffix("+model")
     policy: Policy | str = PEERS.get(policy_name, policy_name)
     # Our default needs no model, as for a user who configures none. The other policies cannot do without.
-    has_model = policy_name != "default" or without_marks != policy_name
+    has_model = policy_name not in _OURS or without_marks != policy_name
     return lambda session: EngineContender(
         session,
         policy,

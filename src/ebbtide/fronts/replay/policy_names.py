@@ -19,6 +19,8 @@ ABOUT: Mapping[str, str] = {
     "sage": "sage: a share of the window by model; then removes the oldest messages",
     "region": "the article's regions: summarizes runs of calls in place, some at 70 %, all at 90 %",
     "learn-v5": "learn-claude-code v5: clears large old results on every turn",
+    "keep-more": "the default, acting later: keeps more and costs more",
+    "spend-less": "the default, acting earlier: costs less and keeps less",
     "default+model": "Ebbtide's default, with a model for its summaries (a canned summary here)",
     "masking": "JetBrains and SWE-agent: masks all observations but the newest 10, on every turn",
     "hybrid": "masking, and a summary every 43 turns",
