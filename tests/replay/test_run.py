@@ -11,8 +11,10 @@ import pytest
 from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.replay.output import build_document
 from ebbtide.replay.measures import calibrate
-from ebbtide.replay.run import ReplayOptions, find_sessions, replay, replay_file, replay_on_ray
-from fronts.cli.terminal import recorded
+from ebbtide.replay.run import ReplayOptions, replay, replay_file, replay_on_ray
+from ebbtide.replay.sources import find_sessions
+from fronts.cli.terminal import recorded, stored
+from store.stores import server
 
 TERMS = ReplayOptions(policies=("raw", "default", "claude-code"), window=30_000)
 
@@ -40,18 +42,25 @@ def test_two_processes_give_the_result_of_one_in_the_order_of_the_paths(sessions
 
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
-def test_ray_gives_the_result_of_one_process(sessions):
-    """In a process of its own, which ends whatever Ray starts."""
+def test_ray_gives_the_result_of_one_process(sessions, tmp_path):
+    """In a process of its own, which ends whatever Ray starts. Files, a folder of our logs, and a database of them."""
+    url = server().database_at(tmp_path)
+    for store in (tmp_path / "folder", url):
+        stored(store)
     program = (
-        "import sys; from pathlib import Path; from ebbtide.replay.run import ReplayOptions, replay, replay_on_ray\n"
+        "import sys; from ebbtide.replay.sources import find_sessions\n"
+        "from ebbtide.replay.run import ReplayOptions, replay, replay_on_ray\n"
         "options = ReplayOptions(policies=('raw', 'default', 'claude-code'), window=30_000)\n"
-        "paths = [Path(one) for one in sys.argv[1:]]\n"
+        "paths = find_sessions(sys.argv[1:])\n"
         "print(replay_on_ray(paths, options, 'local') == replay(paths, options, workers=1))\n"
     )
 
     for _ in range(3):
         result = subprocess.run(
-            [sys.executable, "-c", program, *map(str, sessions)], capture_output=True, text=True, timeout=280
+            [sys.executable, "-c", program, *map(str, sessions), tmp_path / "folder", url],
+            capture_output=True,
+            text=True,
+            timeout=280,
         )
         # Ray gives its own processes thirty seconds to come up, and on a busy machine that may be too short.
         if "timed out during startup" not in result.stderr:

@@ -14,15 +14,14 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context
-from pathlib import Path
 
 from ebbtide.core.errors import BadRequest, EbbtideError
 from ebbtide.core.types import FIVE_MINUTES
-from ebbtide.formats import load
 from ebbtide.replay.contenders import MakeContender
 from ebbtide.replay.policies import contender
 from ebbtide.replay.score import CallPoint, Score, Scorer, calibrate_session, names_used_by_call
 from ebbtide.replay.session import sessions_in
+from ebbtide.replay.sources import Source, StoredSession, load_source, size_of
 
 OnProgress = Callable[[int, int], None]
 """Called with the number of files done, and of all files."""
@@ -63,32 +62,15 @@ class ReplayResult:
     """Why the file could not be read."""
 
 
-def find_sessions(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """List the files at these paths, and those in folders, sorted by name."""
-    files: list[Path] = []
-    for path in map(Path, paths):
-        # `os.path` says no where `Path` raises: for too long a name, or a folder that we may not read.
-        if os.path.isdir(path):
-            files += sorted(child for child in path.rglob("*") if _is_session_name(child) and os.path.isfile(child))
-        elif os.path.exists(path):
-            files.append(path)
-        else:
-            raise BadRequest(f"there is no file {path}")
-    return list(dict.fromkeys(files))
-
-
-def _is_session_name(path: Path) -> bool:
-    suffixes = {".jsonl", ".json", ".traj", ".txt"}
-    return path.suffix in suffixes or (path.suffix == ".gz" and Path(path.stem).suffix in suffixes)
-
-
 def replay_file(
-    path: str | os.PathLike[str], options: ReplayOptions, extra: dict[str, MakeContender] | None = None
+    path: str | os.PathLike[str] | StoredSession,
+    options: ReplayOptions,
+    extra: dict[str, MakeContender] | None = None,
 ) -> ReplayResult:
-    """Replay one file under the named policies and the `extra` contenders. The result says if it cannot be read."""
+    """Replay one session under the named policies and the `extra` contenders. The result says if it cannot be read."""
     factories = {name: contender(name, options.window) for name in options.policies} | (extra or {})
     try:
-        recording = load(path)
+        recording = load_source(path)
     except (EbbtideError, OSError, UnicodeError) as error:
         return ReplayResult(path=str(path), error=str(error))
     scores = {name: Score() for name in factories}
@@ -119,7 +101,7 @@ def replay_file(
 
 
 def replay(
-    paths: Sequence[Path], options: ReplayOptions, *, workers: int = 0, on_progress: OnProgress = _no_progress
+    paths: Sequence[Source], options: ReplayOptions, *, workers: int = 0, on_progress: OnProgress = _no_progress
 ) -> list[ReplayResult]:
     """Replay all files in `workers` processes; 0 means one per core."""
     workers = min(workers or os.cpu_count() or 1, len(paths)) or 1
@@ -140,9 +122,9 @@ def replay(
     return [results[n] for n in range(len(paths))]
 
 
-def _largest_first(paths: Sequence[Path]) -> list[int]:
+def _largest_first(paths: Sequence[Source]) -> list[int]:
     """Indexes of the files. A large file at the end would leave all cores but one idle."""
-    return sorted(range(len(paths)), key=lambda n: -paths[n].stat().st_size)
+    return sorted(range(len(paths)), key=lambda n: -size_of(paths[n]))
 
 
 @contextmanager
@@ -171,9 +153,9 @@ def _without_ctrl_c() -> Iterator[None]:
 
 
 def replay_on_ray(
-    paths: Sequence[Path], options: ReplayOptions, address: str, *, on_progress: OnProgress = _no_progress
+    paths: Sequence[Source], options: ReplayOptions, address: str, *, on_progress: OnProgress = _no_progress
 ) -> list[ReplayResult]:
-    """Replay all files on a Ray cluster. Its machines must see the files under the same names."""
+    """Replay all sessions on a Ray cluster. Its machines must see the files under the same names, or the database."""
     try:
         import ray  # noqa: PLC0415 - an extra, and half a second
     except ImportError as error:
@@ -186,7 +168,7 @@ def replay_on_ray(
         raise BadRequest(f"no Ray cluster answers at {address}: {error}") from error
     try:
         remote_replay = ray.remote(replay_file)
-        indexes = {remote_replay.remote(str(paths[n]), options): n for n in _largest_first(paths)}
+        indexes = {remote_replay.remote(paths[n], options): n for n in _largest_first(paths)}
         results: dict[int, ReplayResult] = {}
         pending = list(indexes)
         while pending:

@@ -36,6 +36,10 @@ def run(ebb, url, *words):
         ("export", "nightly"),
         ("gc", "--older-than", "30d", "--json"),
         ("doctor", "--json"),
+        ("recall", "gauge"),
+        ("top", "--json"),
+        ("explain", "nightly"),
+        ("audit", "--receipt"),
     ],
 )
 def test_a_command_reads_sessions_of_a_database(ebb, url, words):
@@ -83,3 +87,15 @@ def test_set_up_and_copy(ebb, url, tmp_path):
     assert ebb("store", "setup", tmp_path).code == 2
     missing = ebb("store", "setup", url, "--grant", "nobody_of_this_name")
     assert (missing.code, "createuser" in missing.err) == (1, True)
+
+
+def test_an_audit_with_a_database_writes_no_folder_named_after_its_address(ebb, url):
+    stored(url, "nightly")
+    gc.collect()
+
+    result = run(ebb, url, "audit", url, "--json")
+    run(ebb, url, "audit", "--receipt")
+
+    assert result.code == 0, result.err
+    assert [row["calls"] > 10 for row in result.json["sessions"]] == [True]
+    assert not list(ebb.home.glob("postgresql*"))

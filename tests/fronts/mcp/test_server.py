@@ -179,7 +179,7 @@ async def test_a_model_reads_its_own_session_also_while_a_sub_agent_works(tmp_pa
 @pytest.mark.parametrize("odd", ["a\0b", "\ud800", "~nouser", "../../etc/passwd", "a" * 10_000])
 def test_odd_arguments_are_answered(tmp_path, odd):
     talk(tmp_path, "s", "a needle")
-    server = RecallServer(store=open_store(tmp_path), projects=frozenset((os.path.realpath(tmp_path),)))
+    server = RecallServer(stores=[open_store(tmp_path)], projects=frozenset((os.path.realpath(tmp_path),)))
 
     for tool, key in ((SEARCH_TOOL, "query"), (READ_TOOL, "handle")):
         text, failed = server.answer(tool, {key: odd})

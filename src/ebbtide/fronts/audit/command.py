@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from ebbtide import screen
 from ebbtide.argparse_errors import front_parser
-from ebbtide.config import Settings, agent_directories, load_settings
+from ebbtide.config import Settings, agent_directories, load_access, load_settings
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
-from ebbtide.formats.agent_folders import AgentSession, find_agent_sessions
-from ebbtide.fronts.audit.measure import Measured, add_up, measure_session
+from ebbtide.formats.agent_folders import find_agent_sessions
+from ebbtide.fronts.audit.measure import AuditSession, Measured, add_up, measure_session
 from ebbtide.fronts.audit.page import build_page
 from ebbtide.fronts.audit.receipt import (
     billed_months,
@@ -28,8 +28,8 @@ from ebbtide.fronts.audit.receipt import (
 )
 from ebbtide.fronts.audit.tables import draw_audit
 from ebbtide.prices import find_rates
-from ebbtide.replay.run import find_sessions
-from ebbtide.store import open_store
+from ebbtide.replay.sources import find_sessions, modified_at, size_of
+from ebbtide.store import is_database, open_store, show_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
         page.write_text(build_page(audit.results, time.time()), encoding="utf-8")
         screen.notify(f"wrote {page}")
     if audit.is_complete and not args.paths:
-        save_prediction(settings.store, add_up(result.row for result in audit.results), time.time())
+        save_prediction(_receipt_folder(settings), add_up(result.row for result in audit.results), time.time())
     return 0
 
 
@@ -96,8 +96,8 @@ def _open_page(name: str) -> Path:
     return path
 
 
-def _choose(args: argparse.Namespace) -> list[AgentSession]:
-    sessions = _sessions_at(args.paths) if args.paths else find_agent_sessions(agent_directories())
+def _choose(args: argparse.Namespace) -> list[AuditSession]:
+    sessions = _sessions_at(args.paths) if args.paths else _sessions_here()
     if not sessions:
         folders = ", ".join(map(str, agent_directories().values()))
         raise BadRequest(f"no sessions of a coding agent in {folders}; give a PATH, or try ebb replay --example")
@@ -107,20 +107,27 @@ def _choose(args: argparse.Namespace) -> list[AgentSession]:
     return sorted(newest, key=lambda session: (session.bytes > _SMALL, -session.modified))
 
 
-def _sessions_at(names: Sequence[str]) -> list[AgentSession]:
-    sessions = []
-    for path in find_sessions(names):
-        stat = path.stat()
-        sessions.append(AgentSession(client="", path=path, project="", modified=stat.st_mtime, bytes=stat.st_size))
+def _sessions_here() -> list[AuditSession]:
+    return [
+        AuditSession(source=one.path, client=one.client, project=one.project, modified=one.modified, bytes=one.bytes)
+        for one in find_agent_sessions(agent_directories())
+    ]
+
+
+def _sessions_at(names: Sequence[str]) -> list[AuditSession]:
+    sessions = [
+        AuditSession(source=source, modified=modified_at(source), bytes=size_of(source))
+        for source in find_sessions(names)
+    ]
     if not sessions:
-        raise BadRequest(f"there is no recorded session in {', '.join(names)}")
-    return sorted(sessions, key=lambda session: (-session.modified, session.path))
+        raise BadRequest(f"there is no recorded session in {', '.join(map(show_store, names))}")
+    return sorted(sessions, key=lambda session: (-session.modified, str(session.source)))
 
 
 @dataclass(slots=True)
 class _Audit:
     settings: Settings
-    sessions: Sequence[AgentSession]
+    sessions: Sequence[AuditSession]
     results: list[Measured] = field(default_factory=list)
     calls: int = 0
     _drawn: float = 0.0
@@ -173,8 +180,13 @@ class _Audit:
         self._live.update(Group(draw_audit(self.results, rest=rest), Text(), Text(done, style="dim")), refresh=True)
 
 
+def _receipt_folder(settings: Settings) -> Path:
+    """What was predicted from this machine's sessions stays here, also if new ones are in a database."""
+    return load_access().config if is_database(settings.store) else Path(settings.store).expanduser()
+
+
 def _print_receipt(settings: Settings, *, as_json: bool) -> int:
-    prediction, months = read_prediction(settings.store), billed_months(open_store(settings.store))
+    prediction, months = read_prediction(_receipt_folder(settings)), billed_months(open_store(settings.store))
     if as_json:
         screen.print_json(receipt_as_dict(prediction, months))
     else:
@@ -186,7 +198,7 @@ def _as_dict(audit: _Audit) -> dict[str, object]:
     measured = [result for result in audit.results if result.row.calls]
     rows = [{"client": one.client, "project": one.project, "month": one.month, **asdict(one.row)} for one in measured]
     failed = [
-        {"file": str(session.path), "reason": result.problem}
+        {"file": str(session.source), "reason": result.problem}
         for session, result in zip(audit.sessions, audit.results, strict=False)
         if result.problem
     ]
@@ -208,11 +220,16 @@ def _count(text: str) -> int:
 def command_line() -> argparse.ArgumentParser:
     parser = front_parser("audit", main)
     add = parser.add_argument
-    add("paths", nargs="*", metavar="PATH", help="sessions or folders of them; default: those on this machine")
+    add(
+        "paths",
+        nargs="*",
+        metavar="PATH|URL",
+        help="sessions, folders or databases of them; default: those on this machine",
+    )
     add("--limit", metavar="N", type=_count, default=_LIMIT, help=f"the newest N sessions; 0 for all; default {_LIMIT}")
     add("--window", metavar="TOKENS", help="such as 200k; default: the model's window")
     add("--html", metavar="FILE", help="also write a page to share: figures only")
     add("--json", action="store_true", help="print JSON: each session, and the totals")
     add("--receipt", action="store_true", help="what was predicted, against what was billed since")
-    add("--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder")
+    add("--store", metavar="DIR|URL", help="where sessions are kept; default: EBB_HOME, else your data folder")
     return parser

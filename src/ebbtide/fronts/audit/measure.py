@@ -10,13 +10,13 @@ from pathlib import Path
 
 from ebbtide.core.errors import EbbtideError
 from ebbtide.core.types import FIVE_MINUTES, Usage
-from ebbtide.formats import Recording, load
-from ebbtide.formats.agent_folders import AgentSession
+from ebbtide.formats import Recording
 from ebbtide.replay.contenders import Contender, ContenderRequest
 from ebbtide.replay.measures import MAX_DRIFT
 from ebbtide.replay.policies import contender
 from ebbtide.replay.score import Score, Scorer, calibrate_session, names_used_by_call
 from ebbtide.replay.session import ReplayCall, ReplaySession, sessions_in
+from ebbtide.replay.sources import Source, load_source
 
 OnCall = Callable[[], None]
 
@@ -65,6 +65,18 @@ class AuditRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSession:
+    """What is measured."""
+
+    source: Source
+    client: str = ""
+    project: str = ""
+    """What the client's folder says about the project."""
+    modified: float
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     client: str
     project: str
@@ -99,10 +111,10 @@ class _Watched:
         return self._contender.recall(query)
 
 
-def measure_session(found: AgentSession, window_for: Callable[[str], int], on_call: OnCall) -> Measured:
+def measure_session(found: AuditSession, window_for: Callable[[str], int], on_call: OnCall) -> Measured:
     """Replay one session. A session that cannot be read is returned with the problem."""
     try:
-        recording = load(found.path)
+        recording = load_source(found.source)
         rows, first = AuditRow(), 0.0
         for session in sessions_in(recording, ""):
             first = first or session.calls[0].at

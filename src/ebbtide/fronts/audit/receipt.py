@@ -15,7 +15,7 @@ from ebbtide.money import format_usd, live_figures
 from ebbtide.store import Store
 
 FILE = "audit.json"
-"""In the store: the last prediction."""
+"""The last prediction, in the folder of the store; beside the settings if that is a database."""
 MIN_CALLS = 50
 """Fewer billed calls say nothing about a month."""
 
@@ -42,18 +42,17 @@ class Month:
         return self.saved / without if without > 0 else 0.0
 
 
-def save_prediction(store: str, total: AuditRow, at: float) -> None:
-    """Remember what was predicted. It is a convenience: a store that cannot be written to is no error."""
+def save_prediction(folder: Path, total: AuditRow, at: float) -> None:
+    """Remember what was predicted. It is a convenience: a folder that cannot be written to is no error."""
     prediction = Prediction(at=at, sessions=total.sessions, calls=total.calls, saved_share=total.saved_share)
     with suppress(OSError):
-        folder = Path(store).expanduser()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / FILE).write_text(json.dumps(asdict(prediction)), encoding="utf-8")
 
 
-def read_prediction(store: str) -> Prediction | None:
+def read_prediction(folder: Path) -> Prediction | None:
     with suppress(OSError, ValueError, TypeError):
-        saved = json.loads((Path(store).expanduser() / FILE).read_text(encoding="utf-8"))
+        saved = json.loads((folder / FILE).read_text(encoding="utf-8"))
         return Prediction(**{name: saved[name] for name in ("at", "sessions", "calls", "saved_share")})
     return None
 

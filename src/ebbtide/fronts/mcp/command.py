@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ebbtide.argparse_errors import front_parser
 from ebbtide.config import load_settings, process_environment
 from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.mcp.server import RecallServer, serve
-from ebbtide.store import open_store
-from ebbtide.store.tenants import is_tenant_project, tenant_name, tenant_project
+from ebbtide.store import Store, is_database, open_store
+from ebbtide.store.tenants import is_tenant_project, tenant_name, tenant_of, tenant_project
 from ebbtide.wire.caller import find_credentials
 from ebbtide.workspace import project_root
 
@@ -41,8 +41,15 @@ def main(arguments: Sequence[str]) -> int:
     """
     args = command_line().parse_args(arguments)
     settings = load_settings(arguments={"store": args.store})
-    serve(RecallServer(store=open_store(settings.store), session=args.session, projects=_projects(args)))
+    projects = _projects(args)
+    serve(RecallServer(stores=_stores(settings.store, projects), session=args.session, projects=projects))
     return 0
+
+
+def _stores(where: str, projects: Collection[str]) -> list[Store]:
+    """One store; in a database one for each tenant, since a role that is not its owner sees one at a time."""
+    tenants = [tenant_of(project) for project in projects] if is_database(where) else [""]
+    return [open_store(where, tenant=tenant) for tenant in dict.fromkeys(tenants)]
 
 
 def _projects(args: argparse.Namespace) -> frozenset[str]:

@@ -27,7 +27,8 @@ NAME = "ebbtide"
 class RecallServer:
     """Answers tool calls from one session: the named one, or the newest of its projects."""
 
-    store: Store
+    stores: Sequence[Store]
+    """A database shows each tenant by a store of its own."""
     projects: frozenset[str]
     """Projects whose sessions may be read."""
     session: str = ""
@@ -46,25 +47,27 @@ class RecallServer:
             return try_answer_call(recall, name, arguments)
 
     def _open_recall(self) -> RecallSearch:
-        info = self._choose_session()
+        store, info = self._choose_session()
         if self._recall is None or self._opened != (info.project, info.session):
             if self._recall is not None:
                 self._recall.close()
-            log = self.store.peek(info.session, project=info.project)
-            self._recall = RecallSearch(log=log, store=self.store, project=info.project)
+            log = store.peek(info.session, project=info.project)
+            self._recall = RecallSearch(log=log, store=store, project=info.project)
             self._opened = (info.project, info.session)
         return self._recall
 
-    def _choose_session(self) -> SessionInfo:
-        sessions = [info for info in self.store.list_sessions() if info.project in self.projects]
+    def _choose_session(self) -> tuple[Store, SessionInfo]:
+        found = [(store, info) for store in self.stores for info in store.list_sessions()]
+        found = [(store, info) for store, info in found if info.project in self.projects]
         if self.session:
-            candidates = [info for info in sessions if info.session == self.session]
+            candidates = [one for one in found if one[1].session == self.session]
         else:
-            candidates = [info for info in sessions if not _is_child(info, sessions)]
+            infos = [info for _, info in found]
+            candidates = [one for one in found if not _is_child(one[1], infos)]
         if not candidates:
             name = f" {self.session!r}" if self.session else ""
             raise BadRequest(f"this project has no session{name} yet. To serve another one, see ebb mcp --help")
-        return candidates[0]
+        return candidates[0] if len(self.stores) == 1 else max(candidates, key=lambda one: one[1].modified)
 
 
 def _is_child(info: SessionInfo, sessions: Sequence[SessionInfo]) -> bool:

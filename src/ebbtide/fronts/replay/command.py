@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from ebbtide import example, screen
 from ebbtide.argparse_errors import front_parser
@@ -19,7 +18,9 @@ from ebbtide.fronts.replay.output import build_document, print_csv, print_tables
 from ebbtide.fronts.replay.plots import check_plot_path, draw_plot
 from ebbtide.fronts.replay.policy_names import USUAL, list_policies, parse_policies
 from ebbtide.prices import find_rates
-from ebbtide.replay.run import ReplayOptions, ReplayResult, find_sessions, replay, replay_on_ray
+from ebbtide.replay.run import ReplayOptions, ReplayResult, replay, replay_on_ray
+from ebbtide.replay.sources import Source, find_sessions
+from ebbtide.store import is_database, show_store
 
 _WINDOW = 200_000
 """The default: one window for all sessions, so that their peaks can be compared."""
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
       ebb replay ~/.claude/projects/-home-me-app             all sessions of a project
       ebb replay sessions/ --policies default,masking --window 128k --plot out.png
       ebb replay sessions/ --policies all --json > scores.json
+      ebb replay postgresql://owner@db.example/ebbtide       all sessions of a team's database
 
     exit codes:
       0  done
@@ -97,21 +99,21 @@ def _check_window(tokens: int) -> int:
     return tokens
 
 
-def _paths(args: argparse.Namespace) -> list[Path]:
+def _paths(args: argparse.Namespace) -> list[Source]:
     names = [*args.paths, *([str(example.path())] if args.example else [])]
     if not names:
         raise BadRequest("give the files or folders of sessions, or --example for the one that comes with Ebbtide")
     paths = find_sessions([_path_of(name) for name in names])
     if not paths:
-        raise BadRequest(f"there is no recorded session in {', '.join(names)}")
+        raise BadRequest(f"there is no recorded session in {', '.join(map(show_store, names))}")
     return paths
 
 
 def _path_of(name: str) -> str:
-    """The path itself if it exists, else the file of the Claude Code session with that name."""
+    """The path or the address of a database itself, else the file of the Claude Code session with that name."""
     if not name:
         raise BadRequest("the name is empty: give a file or a session")
-    if os.path.exists(name):
+    if is_database(name) or os.path.exists(name):
         return name
     try:
         return str(find_claude_session(claude_directory(), name))
@@ -119,7 +121,7 @@ def _path_of(name: str) -> str:
         raise BadRequest(f"there is no file {name}, and {error}") from None
 
 
-def _replay(args: argparse.Namespace, paths: Sequence[Path], options: ReplayOptions) -> list[ReplayResult]:
+def _replay(args: argparse.Namespace, paths: Sequence[Source], options: ReplayOptions) -> list[ReplayResult]:
     with _progress_bar(len(paths)) as on_progress:
         if args.ray:
             return replay_on_ray(paths, options, args.ray, on_progress=on_progress)
@@ -157,7 +159,8 @@ def _workers(text: str) -> int:
 def command_line() -> argparse.ArgumentParser:
     parser = front_parser("replay", main)
     add = parser.add_argument
-    add("paths", nargs="*", metavar="PATH|SESSION", help="recorded sessions, folders of them, or ids of Claude Code")
+    sources = "recorded sessions, folders or databases of them, or ids of Claude Code"
+    add("paths", nargs="*", metavar="PATH|URL|SESSION", help=sources)
     add("--example", action="store_true", help="use the session that comes with Ebbtide")
     add("--policies", metavar="A,B", help="which to compare; `all` for all. Default: raw, recorded and the presets")
     add("--list", action="store_true", help="list the policies, with a line on each")

@@ -122,5 +122,5 @@ def command_line() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="print JSON once")
     add("--every", metavar="SECONDS", type=_seconds, default=1.0, help="how often to look; default 1")
     add("--proxy", metavar="URL", action="append", default=[], help="a proxy that does not use this store")
-    add("--store", metavar="DIR", help="where sessions are kept; default: EBB_HOME, else your data folder")
+    add("--store", metavar="DIR|URL", help="where sessions are kept; default: EBB_HOME, else your data folder")
     return parser
