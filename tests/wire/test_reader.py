@@ -72,7 +72,36 @@ GEMINI = {
         {"role": "model", "parts": [{"text": "done"}]},
     ],
 }
-BODIES = {"anthropic": ANTHROPIC, "openai_chat": CHAT, "openai_responses": RESPONSES, "gemini": GEMINI}
+CONVERSE = {
+    "modelId": "amazon.nova-pro-v1:0",
+    "system": [{"text": "Be brief."}],
+    "messages": [
+        {"role": "user", "content": [{"text": "fix it"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"text": "ok"},
+                {"toolUse": {"toolUseId": "t1", "name": "read", "input": {"path": "a.py"}}},
+                {"toolUse": {"toolUseId": "t2", "name": "shell", "input": {}}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"toolResult": {"toolUseId": "t1", "content": [{"text": "alpha"}]}},
+                {"toolResult": {"toolUseId": "t2", "content": [{"text": "beta"}], "status": "error"}},
+            ],
+        },
+        {"role": "assistant", "content": [{"text": "done"}]},
+    ],
+}
+BODIES = {
+    "anthropic": ANTHROPIC,
+    "openai_chat": CHAT,
+    "openai_responses": RESPONSES,
+    "gemini": GEMINI,
+    "bedrock_converse": CONVERSE,
+}
 each_wire = pytest.mark.parametrize("wire", BODIES)
 
 
@@ -290,8 +319,9 @@ def test_a_breakpoint_that_moves_changes_no_id_of_repeated_text():
 
 @pytest.mark.parametrize("odd", [[], {}, ["user"], {"role": "user"}, 7, None])
 def test_a_role_that_is_no_word_is_refused_on_every_wire(odd):
-    for name, key in (("anthropic", "messages"), ("openai_chat", "messages"), ("openai_responses", "input")):
-        reader = Reader(estimator=DEFAULT, wire=WIRES[name])
+    # A content without a role is the user's on Gemini.
+    for wire in [wire for wire in WIRES.values() if odd is not None or wire.name != "gemini"]:
+        key, reader = wire.list_key, Reader(estimator=DEFAULT, wire=wire)
         with pytest.raises(BadRequest, match="role"):
             reader.read({key: [{"role": odd, "content": "hi"}]})
 
@@ -302,6 +332,13 @@ def test_a_type_that_is_no_word_is_some_block_that_we_do_not_know(odd):
         request = {key: [{"role": "user", "content": [{"type": odd, "text": "hi"}]}]}
         assert len(Reader(estimator=DEFAULT, wire=WIRES[name]).read(request).items) == 1
     result = {"type": "function_call_output", "call_id": "c", "output": [{"type": odd}]}
+    for name, message in (
+        ("gemini", {"parts": [{"zebra": odd}, {"text": odd}]}),
+        ("bedrock_converse", {"content": [{"zebra": odd}, {"text": odd}]}),
+    ):
+        wire = WIRES[name]
+        request = {wire.list_key: [{"role": "user", **message}]}
+        assert [item.kind for item in Reader(estimator=DEFAULT, wire=wire).read(request).items] == ["opaque", "text"]
     reader = Reader(estimator=DEFAULT, wire=WIRES["openai_responses"])
     assert len(reader.read({"input": [result]}).items) == 1
     with pytest.raises(BadRequest, match=r"input\.0\.type"):

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ebbtide.wire import WIRES
+from ebbtide.wire.amazon_stream import read_events
 from ebbtide.wire.replies import MAX_REPLY, parse_event
 from ebbtide.wire.sse import EventReader
 from upstream import events, render
@@ -19,6 +20,10 @@ REQUESTS = {
     "openai_chat": {"model": "deepseek-reasoner", "messages": [{"role": "user", "content": "go"}]},
     "openai_responses": {"model": "gpt-5", "input": [{"role": "user", "content": "go"}]},
     "gemini": {"model": "gemini-3-pro-preview", "contents": [{"role": "user", "parts": [{"text": "go"}]}]},
+    "bedrock_converse": {
+        "modelId": "anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "messages": [{"role": "user", "content": [{"text": "go"}]}],
+    },
 }
 BILL = CacheBill(fresh=100, read=500, written_5m=100)
 
@@ -28,10 +33,15 @@ def answered(wire):
 
 
 def assembled(wire, spelled):
-    assembler, reader = WIRES[wire].replies.stream_assembler(), EventReader()
-    for event in [*reader.feed(spelled), *reader.close()]:
-        assembler.add(parse_event(event))
+    assembler = WIRES[wire].replies.stream_assembler()
+    for event in read_events(spelled) if WIRES[wire].requests.has_binary_streams else server_sent(spelled):
+        assembler.add(event)
     return assembler
+
+
+def server_sent(spelled):
+    reader = EventReader()
+    return map(parse_event, [*reader.feed(spelled), *reader.close()])
 
 
 @pytest.mark.parametrize("wire", REQUESTS)
@@ -66,7 +76,7 @@ def test_the_input_of_a_stream_that_ends_early_is_still_known():
 
 @pytest.mark.parametrize("wire", REQUESTS)
 def test_an_error_inside_a_stream_makes_it_no_answer(wire):
-    error = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}, "message": "x"}
     message = assembled(wire, b"".join(events.failed(wire, answered(wire), error)))
 
     assert not message.is_complete
@@ -97,6 +107,9 @@ def test_an_unknown_event_makes_a_stream_no_answer():
         {"type": "response.completed", "response": []},
         {"usage": "x"},
         {"candidates": [None, {"content": {"parts": [3, {"functionCall": 1}]}}], "usageMetadata": 1},
+        {"contentBlockStart": {"contentBlockIndex": [], "start": {"toolUse": 3}}},
+        {"contentBlockDelta": {"contentBlockIndex": "x", "delta": {"text": 3, "reasoningContent": 1}}},
+        {"messageStop": 7, "metadata": {"usage": []}},
     ],
     ids=str,
 )

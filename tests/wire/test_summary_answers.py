@@ -46,6 +46,15 @@ def candidate(*parts: Body, reason: str | None = "STOP", **more: Any) -> Body:
     return {"candidates": [{"content": content, "finishReason": reason}], "usageMetadata": counts, **more}
 
 
+def converse(*content: Body, reason: str | None = "end_turn") -> Body:
+    usage = {"inputTokens": 7, "outputTokens": 2, "totalTokens": 9}
+    return {
+        "output": {"message": {"role": "assistant", "content": list(content)}},
+        "stopReason": reason,
+        "usage": usage,
+    }
+
+
 TEXT: Body = {"type": "text", "text": "all"}
 WORDS: Body = {"text": "all"}
 ANSWERS: list[tuple[str, Body, str, str]] = [
@@ -86,6 +95,14 @@ ANSWERS: list[tuple[str, Body, str, str]] = [
     ("gemini", candidate(WORDS, {"functionCall": {"name": "f"}}), "all", "tool"),
     ("gemini", candidate(reason="MALFORMED_FUNCTION_CALL"), "", "other"),
     ("gemini", candidate(WORDS, reason=None), "all", "other"),
+    ("bedrock_converse", converse({"reasoningContent": {"reasoningText": {"text": "hm"}}}, WORDS, WORDS), "allall", "end"),
+    ("bedrock_converse", converse(WORDS, reason="max_tokens"), "all", "length"),
+    ("bedrock_converse", converse(WORDS, reason="model_context_window_exceeded"), "all", "length"),
+    ("bedrock_converse", converse(WORDS, reason="guardrail_intervened"), "all", "refusal"),
+    ("bedrock_converse", converse(reason="content_filtered"), "", "refusal"),
+    ("bedrock_converse", converse(WORDS, {"toolUse": {"name": "f"}}, reason="tool_use"), "all", "tool"),
+    ("bedrock_converse", converse(WORDS, {"toolUse": {"name": "f"}}), "all", "tool"),
+    ("bedrock_converse", converse(WORDS, reason=None), "all", "other"),
 ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ebbtide.fronts.proxy.identity import wire_for_path
 from ebbtide.store.directory.file_names import session_stem
 from ebbtide.store.tenants import tenant_name
+from ebbtide.wire import WIRES
 from ebbtide.wire.caller import find_credentials
 from fronts.proxy.proxy_runner import identify
 
@@ -365,11 +366,14 @@ JSON = st.recursive(
 
 
 @given(
-    wire=st.sampled_from(["anthropic", "openai_chat", "openai_responses"]),
+    wire=st.sampled_from(list(WIRES)),
     body=st.fixed_dictionaries(
         {},
         optional=dict.fromkeys(
-            ("model", "messages", "input", "system", "tools", "metadata", "prompt_cache_key", "tool_choice", "stream"),
+            (
+                *("model", "messages", "input", "contents", "system", "systemInstruction", "tools", "toolConfig"),
+                *("metadata", "prompt_cache_key", "tool_choice", "stream"),
+            ),
             JSON,
         ),
     ),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import partial
 
 import pytest
 
 import ebbtide
 from ebbtide.store import MemoryStore
+from fronts.sdk.clients import amazon_options
+from fronts.sdk.clients import client as sdk_client
 from fronts.sdk.test_loops import usage_in
 from upstream.pixels import png
 from upstream.prefix import units
@@ -28,14 +31,7 @@ THINKING = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
 TOOLS = {"tools": [{"toolSpec": {"name": "read", "inputSchema": {"json": {"type": "object"}}}}]}
 
 
-def options(upstream, **more):
-    config = botocore.config.Config(retries={"total_max_attempts": 1}, read_timeout=120)
-    keys = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "secret"}
-    return {"region_name": "us-east-1", "endpoint_url": upstream.url, "config": config, **keys, **more}
-
-
-def client(upstream, **more):
-    return boto3.client("bedrock-runtime", **options(upstream, **more))
+client = partial(sdk_client, "bedrock")
 
 
 def script(count: int = CALLS):
@@ -143,7 +139,7 @@ class Awaited:
             return await self._ask(history)
 
     def _options(self):
-        return {name: value for name, value in options(self.upstream).items() if name != "config"}
+        return {name: value for name, value in amazon_options(self.upstream).items() if name != "config"}
 
 
 class AwaitedWhole(Awaited):

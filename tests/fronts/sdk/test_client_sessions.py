@@ -9,6 +9,7 @@ import pytest
 
 import ebbtide
 from ebbtide.store import MemoryStore
+from ebbtide.wire import WIRES as ALL_WIRES
 from fronts.sdk.agents import Talk, anthropic_create, anthropic_request, script
 from fronts.sdk.clients import WINDOW, client
 from upstream.server import Upstream
@@ -16,12 +17,32 @@ from upstream.server import Upstream
 CHAT = {"model": "gpt-5", "messages": [{"role": "user", "content": "Hello."}]}
 MESSAGES = {"model": "claude-sonnet-5", "max_tokens": 500, "messages": [{"role": "user", "content": "Hello."}]}
 RESPONSES = {"model": "gpt-5", "input": "Hello."}
+CONTENTS = {"model": "gemini-2.5-pro", "contents": "Hello."}
+CONVERSE = {"modelId": "us.amazon.nova-pro-v1:0", "messages": [{"role": "user", "content": [{"text": "Hello."}]}]}
+
+
+def gemini_create(c, *, stream=False):
+    return (c.models.generate_content_stream if stream else c.models.generate_content)(**CONTENTS)
+
+
+def bedrock_create(c, *, stream=False):
+    return c.converse_stream(**CONVERSE)["stream"] if stream else c.converse(**CONVERSE)
+
+
 CREATE = {
     "anthropic": lambda c, **more: c.messages.create(**{**MESSAGES, **more}),
     "chat": lambda c, **more: c.chat.completions.create(**{**CHAT, **more}),
     "responses": lambda c, **more: c.responses.create(**{**RESPONSES, **more}),
+    "gemini": gemini_create,
+    "bedrock": bedrock_create,
 }
 WIRES = pytest.mark.parametrize("wire", CREATE)
+AWAITED = pytest.mark.parametrize("wire", [wire for wire in CREATE if wire != "bedrock"])  # boto3 awaits nothing
+
+
+def copied(wrapped):
+    """A copy with another setting. Google's and Amazon's clients have none."""
+    return wrapped.with_options(timeout=60) if hasattr(wrapped, "with_options") else wrapped
 
 
 # --- session= as a function -------------------------------------------------------------------------------------------
@@ -37,12 +58,12 @@ def test_a_function_names_the_session_of_each_call(wire):
         list(CREATE[wire](wrapped, stream=True))
         with ebbtide.session("inner"):
             CREATE[wire](wrapped)
-        CREATE[wire](wrapped.with_options(timeout=60))
+        CREATE[wire](copied(wrapped))
 
     assert seen == ["one", "two", "inner", "one"]
 
 
-@WIRES
+@AWAITED
 async def test_a_function_is_asked_where_a_variable_of_another_task_is_not_seen(wire):
     """A framework may run its streams in a task that it started before the name was set."""
     seen, variable, current = [], ContextVar("name", default="unset"), {"name": "unset"}
@@ -200,14 +221,25 @@ def test_wrap_returns_a_wrapped_client_as_it_is(wire, tmp_path):
 
         assert ebbtide.wrap(wrapped) is wrapped
         assert ebbtide.wrap(wrapped, window=9_000, store=tmp_path) is wrapped
-        copied = wrapped.with_options(timeout=60)
-        assert ebbtide.wrap(copied) is copied
+        copy = copied(wrapped)
+        assert ebbtide.wrap(copy) is copy
         for name, value in {"window": 8_000, "session": "mine", "marks": True}.items():
             with pytest.raises(ebbtide.BadConfig, match=f"wrapped already, with another value of '{name}'"):
                 ebbtide.wrap(wrapped, **{name: value})
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "openai_chat", "openai_responses"])
+def test_both_sides_of_googles_client_are_wrapped_and_have_its_sessions():
+    with Upstream() as upstream:
+        for raw in (client("gemini", upstream), client("gemini", upstream, is_async=True)):
+            wrapped = ebbtide.wrap(raw, session="one")
+            for side in (wrapped, getattr(wrapped, "aio", wrapped)):
+                assert ebbtide.wrap(side) is side
+                assert side.ebbtide.names() == ()
+                with pytest.raises(ebbtide.BadConfig, match="wrapped already"):
+                    ebbtide.wrap(side, session="two")
+
+
+@pytest.mark.parametrize("wire", ALL_WIRES)
 def test_the_recall_tools_of_a_wire_are_public(wire):
     context = ebbtide.Context(recall="tool", wire=wire)
 

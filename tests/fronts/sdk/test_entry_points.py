@@ -32,6 +32,19 @@ def history(wire: str):
         called = {"role": "assistant", "content": None, "tool_calls": [call]}
         result = {"role": "tool", "tool_call_id": "c1", "content": LONG}
         return [asked, called, result, {"role": "assistant", "content": "It is long."}, ended]
+    if wire == "gemini":
+        called = {"role": "model", "parts": [{"function_call": {"name": "read", "args": {}}}]}
+        response = {"name": "read", "response": {"output": LONG}}
+        result = {"role": "user", "parts": [{"function_response": response}]}
+        texts = [("user", "Read the log."), ("model", "It is long."), ("user", "And now?")]
+        asked, message, ended = ({"role": role, "parts": [{"text": text}]} for role, text in texts)
+        return [asked, called, result, message, ended]
+    if wire == "bedrock":
+        use = {"toolUse": {"toolUseId": "toolu_1", "name": "read", "input": {}}}
+        result = {"toolResult": {"toolUseId": "toolu_1", "content": [{"text": LONG}]}}
+        texts = [("user", "Read the log."), ("assistant", "It is long."), ("user", "And now?")]
+        asked, message, ended = ({"role": role, "content": [{"text": text}]} for role, text in texts)
+        return [asked, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}, message, ended]
     call = {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"}
     result = {"type": "function_call_output", "call_id": "c1", "output": LONG}
     return [asked, call, result, {"role": "assistant", "content": "It is long."}, ended]
@@ -41,6 +54,17 @@ MESSAGES = {"model": "claude-sonnet-5", "max_tokens": 500, "system": SYSTEM, "to
 MESSAGES["messages"] = history("anthropic")
 CHAT = {"model": MODELS["chat"], "messages": history("chat"), "tools": [FUNCTION]}
 RESPONSES = {"model": MODELS["responses"], "input": history("responses"), "tools": [READ], "store": False}
+DECLARED = [{"function_declarations": [{"name": "read", "parameters": {"type": "OBJECT"}}]}]
+GENERATE = {"model": "gemini-2.5-pro", "contents": history("gemini")}
+GENERATE["config"] = {"tools": DECLARED, "system_instruction": SYSTEM, "max_output_tokens": 500}
+CONVERSE = {"modelId": "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "messages": history("bedrock")}
+CONVERSE["toolConfig"] = {"tools": [{"toolSpec": {"name": "read", "inputSchema": {"json": {"type": "object"}}}}]}
+
+
+def chat_of(c):
+    """Google's chat, with all but the last message said before."""
+    *earlier, _ = GENERATE["contents"]
+    return c.chats.create(model=GENERATE["model"], config=GENERATE["config"], history=earlier)
 
 
 def helped(stream, final):
@@ -80,6 +104,12 @@ SYNC = {
     "responses stream": lambda c: helped(c.responses.stream(**RESPONSES), lambda s: s.get_final_response()),
     "responses parse": lambda c: c.responses.parse(**RESPONSES),
     "responses raw": lambda c: c.responses.with_raw_response.create(**RESPONSES).parse(),
+    "gemini create": lambda c: c.models.generate_content(**GENERATE),
+    "gemini events": lambda c: list(c.models.generate_content_stream(**GENERATE)),
+    "gemini chat": lambda c: chat_of(c).send_message("And now?"),
+    "gemini chat events": lambda c: list(chat_of(c).send_message_stream("And now?")),
+    "bedrock create": lambda c: c.converse(**CONVERSE),
+    "bedrock events": lambda c: list(c.converse_stream(**CONVERSE)["stream"]),
 }
 
 
@@ -124,6 +154,9 @@ ASYNC = {
     "responses create": lambda c: c.responses.create(**RESPONSES),
     "responses events": lambda c: _events(c.responses.create(**RESPONSES, stream=True)),
     "responses parse": lambda c: c.responses.parse(**RESPONSES),
+    "gemini create": lambda c: c.models.generate_content(**GENERATE),
+    "gemini events": lambda c: _events(c.models.generate_content_stream(**GENERATE)),
+    "gemini chat": lambda c: chat_of(c).send_message("And now?"),
 }
 
 
@@ -153,6 +186,9 @@ CARRIES = {
     "chat raw": lambda c: c.chat.completions.with_raw_response.create(**CHAT),
     "responses create": lambda c: c.responses.create(**RESPONSES),
     "responses raw": lambda c: c.responses.with_raw_response.create(**RESPONSES).http_response,
+    "gemini create": lambda c: c.models.generate_content(**GENERATE),
+    "gemini events": lambda c: next(iter(c.models.generate_content_stream(**GENERATE))),
+    "gemini chat": lambda c: chat_of(c).send_message("And now?"),
 }
 
 
@@ -281,12 +317,11 @@ def test_a_thread_that_the_server_keeps_passes_unchanged():
     assert upstream.requests[0].parsed == part
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "chat"])
-def test_answers_of_a_wrapped_client_can_be_copied_and_pickled_as_before(wire):
+@pytest.mark.parametrize("way", ["anthropic create", "chat create", "gemini create"])
+def test_answers_of_a_wrapped_client_can_be_copied_and_pickled_as_before(way):
     """Programs keep answers in caches, and send them to other processes."""
     with Upstream(["Well."], window=WINDOW) as upstream:
-        wrapped = ebbtide.wrap(client(wire, upstream), window=WINDOW)
-        got = wrapped.messages.create(**MESSAGES) if wire == "anthropic" else wrapped.chat.completions.create(**CHAT)
+        got = SYNC[way](ebbtide.wrap(client(way.partition(" ")[0], upstream), window=WINDOW))
 
     for again in (copy.deepcopy(got), pickle.loads(pickle.dumps(got))):
         assert again == got

@@ -15,8 +15,10 @@ from upstream.finding import Body
 from upstream.script import Say
 from upstream.server import Upstream
 
-MODEL = {"anthropic": "claude-sonnet-5", "chat": "gpt-5"}
+MODEL = {"anthropic": "claude-sonnet-5", "chat": "gpt-5", "gemini": "gemini-2.5-pro"}
 WIRES = pytest.mark.parametrize("wire", MODEL)
+COPIED = pytest.mark.parametrize("wire", ["anthropic", "chat"])
+"""Google's client has no copies with other options."""
 FIRST = {"role": "user", "content": "Go through the code."}
 
 
@@ -26,8 +28,24 @@ def request(wire: str, *messages: Body, **more: object) -> Body:
 
 
 def create(wrapped, wire: str, *messages: Body, **more: object):
+    if wire == "gemini":
+        return wrapped.models.generate_content(model=MODEL[wire], contents=[*map(content, (FIRST, *messages))])
     kind = wrapped.messages if wire == "anthropic" else wrapped.chat.completions
     return kind.create(**request(wire, *messages, **more))
+
+
+def content(message: Body) -> Body:
+    """A message in Google's words."""
+    return {
+        "role": {"assistant": "model"}.get(message["role"], message["role"]),
+        "parts": [{"text": message["content"]}],
+    }
+
+
+def text_of(reply) -> str:
+    if hasattr(reply, "candidates"):
+        return reply.text
+    return reply.choices[0].message.content if hasattr(reply, "choices") else reply.content[0].text
 
 
 def branch(word: str) -> list[Body]:
@@ -36,6 +54,8 @@ def branch(word: str) -> list[Body]:
 
 def echo(body: Body) -> list[Say]:
     """Answers with the last word of the last message."""
+    if "contents" in body:
+        return [Say(f"Done with {body['contents'][-1]['parts'][-1]['text']}")]
     last = body["messages"][-1]["content"]
     return [Say(f"Done with {last if isinstance(last, str) else last[-1]['text']}")]
 
@@ -45,7 +65,7 @@ class SessionNames:
 
     def __init__(self, upstream: Upstream, wire: str, store=None, **options) -> None:
         self.names: list[str] = []
-        self.raw = client(wire, upstream).with_options(**options)
+        self.raw = client(wire, upstream, **options)
         listen = lambda session, report: self.names.append(session)  # noqa: E731
         self.client, self.wire = ebbtide.wrap(self.raw, store=store, on_report=listen), wire
 
@@ -66,7 +86,7 @@ def test_two_keys_on_one_store_share_no_unnamed_session(wire):
             assert one.session() == two.session() == "shared"
 
 
-@WIRES
+@COPIED
 def test_a_copy_with_another_key_is_another_client(wire):
     with Upstream() as upstream:
         told = SessionNames(upstream, wire, api_key="key-a")
@@ -133,8 +153,10 @@ def test_replies_that_arrive_together_are_each_recorded_after_their_own_request(
             for n in range(4):
                 reply = create(wrapped, wire, *history)
                 reports.setdefault(word, []).append(reply._ebbtide)
-                said = reply.content[0].text if wire == "anthropic" else reply.choices[0].message.content
-                history += [{"role": "assistant", "content": said}, {"role": "user", "content": f"{word} step {n}"}]
+                history += [
+                    {"role": "assistant", "content": text_of(reply)},
+                    {"role": "user", "content": f"{word} step {n}"},
+                ]
 
         threads = [threading.Thread(target=work, args=(word,)) for word in ("north", "south")]
         for thread in threads:

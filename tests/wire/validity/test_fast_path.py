@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.wire import WIRES
 from ebbtide.wire.anthropic.rules import is_ordinary
+from ebbtide.wire.bedrock_converse import rules as converse
 from ebbtide.wire.gemini import rules as gemini
 from ebbtide.wire.openai_responses import rules as responses
 from ebbtide.wire.validity import apply_rules
@@ -215,3 +216,70 @@ def test_a_question_a_signed_call_its_response_and_words_are_ordinary():
 )
 def test_forbidden_contents_of_a_gemini_body_are_not_ordinary(contents):
     assert not common(*contents, **NEW)
+
+
+# --- Bedrock ---------------------------------------------------------------------------------------------------------
+
+
+@given(data=st.data())
+def test_ordinary_messages_of_a_converse_body_break_no_rule(data):
+    body = data.draw(st.one_of(spoiled("bedrock_converse"), GRAMMARS["bedrock_converse"]()))
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        return
+    since = converse.first_to_check(messages, data.draw(st.integers(0, len(messages))))
+    taken = frozenset(id for message in messages[:since] for id in converse.call_ids(message))
+    marked = data.draw(st.sampled_from([None, 0, 1, 4]))
+    if converse.is_ordinary(body, since, taken, marked):
+        assert apply_rules(WIRES["bedrock_converse"], body, since, taken, marked or 0)[1] == []
+
+
+TASK = {"role": "user", "content": [{"text": "go"}]}
+ACT = {"toolUse": {"toolUseId": "a", "name": "read", "input": {}}}
+RESULT = {"toolResult": {"toolUseId": "a", "content": [{"text": "text"}]}}
+POINT = {"cachePoint": {"type": "default"}}
+TOOLS = {"tools": [{"toolSpec": {"name": "read", "inputSchema": {"json": {"type": "object"}}}}]}
+
+
+def says(role, *blocks):
+    return {"role": role, "content": list(blocks)}
+
+
+def everyday(*messages, **more):
+    body = {"modelId": "anthropic.claude-sonnet-4-5-20250929-v1:0", "toolConfig": TOOLS, "messages": list(messages)}
+    return converse.is_ordinary({**body, **more}, 0, frozenset(), None)
+
+
+def test_a_task_a_call_its_result_and_words_are_ordinary_on_bedrock():
+    step = [says("assistant", {"text": "I look."}, ACT), says("user", RESULT, {"text": "and?"}, POINT)]
+    assert everyday(TASK, *step)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [says("assistant", {"text": "hm"}), TASK],
+        [TASK, TASK],
+        [TASK, says("assistant", {"text": "hm"})],
+        [TASK, says("assistant", ACT), says("user", {"text": "never mind"})],
+        [TASK, says("assistant", ACT), says("user", RESULT, RESULT)],
+        [TASK, says("assistant", ACT), says("user", {"text": "x"}, RESULT)],
+        [TASK, says("assistant", ACT), says("user", {"toolResult": {"toolUseId": "a", "content": "text"}})],
+        [TASK, says("assistant", ACT), says("user", {"toolResult": {"toolUseId": "a", "content": []}})],
+        [TASK, says("assistant", {"toolUse": {**ACT["toolUse"], "input": "{}"}}), says("user", RESULT)],
+        [TASK, says("assistant", ACT), says("user", RESULT), says("assistant", ACT), says("user", RESULT)],
+        [says("user", {"text": " "})],
+        [says("user", {"text": "\ud800"})],
+        [says("user", POINT, {"text": "go"})],
+        [says("user", *[{"text": "go"}, POINT] * 5)],
+        [says("user")],
+        [{"role": "user", "content": "go"}],
+        ["words"],
+    ],
+)
+def test_forbidden_content_of_a_converse_body_is_not_ordinary(messages):
+    assert not everyday(*messages)
+
+
+def test_calls_without_defined_tools_are_not_ordinary():
+    assert not everyday(TASK, says("assistant", ACT), says("user", RESULT), toolConfig={})

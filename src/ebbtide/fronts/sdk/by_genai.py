@@ -60,8 +60,15 @@ def wrap_genai(client: T, gate: CallGate) -> T:
     api_client.__dict__ = original.__dict__
     wrapped = _rebind(client, original, api_client)
     wrapped._ebbtide_client = client  # when it is dropped, it closes the connections
-    bind_gate(wrapped, gate, credential_of=api_client)
+    for side in filter(None, (wrapped, getattr(wrapped, "aio", None))):
+        bind_gate(side, gate, credential_of=api_client)
     return cast(T, wrapped)
+
+
+def find_genai_gate(client: object) -> CallGate | None:
+    """Return the gate of a wrapped client, of its `aio` or of its `models`; None for any other object."""
+    api_client = getattr(client, "_api_client", None)
+    return api_client.gate if isinstance(api_client, _GatedApi) else None
 
 
 def ask_model(client: object, call: ModelCall, request: Body) -> object:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 from ebbtide.compaction.answer_sources import SummarizeFunction, Summarizer
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.sdk.by_botocore import aask_bedrock, ask_bedrock, is_async_client, is_bedrock, wrap_bedrock
-from ebbtide.fronts.sdk.by_genai import ask_model, is_genai, wrap_genai, write_back
+from ebbtide.fronts.sdk.by_genai import ask_model, find_genai_gate, is_genai, wrap_genai, write_back
 from ebbtide.fronts.sdk.by_middleware import find_middleware_gate, wrap_by_middleware
 from ebbtide.fronts.sdk.by_request import can_answer_recalls, find_request_gate, wrap_by_request
 from ebbtide.fronts.sdk.call_gate import AskModel, CallGate, OnReport, WriteBack
@@ -72,7 +72,7 @@ def wrap(
         "summarizer": summarizer, "on_report": on_report, **options,
     }  # fmt: skip
     sdk = _check_client(client)
-    wrapped_gate = find_request_gate(client) or find_middleware_gate(client)
+    wrapped_gate = find_request_gate(client) or find_genai_gate(client) or find_middleware_gate(client)
     if wrapped_gate is not None:
         _check_same_settings(wrapped_gate.settings, settings)
         return client
