@@ -5,6 +5,7 @@ Results are one to two kilobytes of what tools print: numbered source, a listing
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -75,6 +76,14 @@ def anthropic(step: Step) -> list[dict[str, object]]:
         {"role": "assistant", "content": [{"type": "text", "text": step.said}, call]},
         {"role": "user", "content": [result]},
     ]
+
+
+def openai(step: Step) -> list[dict[str, object]]:
+    """The exchange as two messages of an OpenAI Chat Completions request."""
+    function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
+    call = {"id": step.id, "type": "function", "function": function}
+    said: dict[str, object] = {"role": "assistant", "content": step.said, "tool_calls": [call]}
+    return [said, {"role": "tool", "tool_call_id": step.id, "content": step.result}]
 
 
 def tools() -> list[dict[str, object]]:

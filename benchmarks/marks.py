@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from conversation import TASK, Step, anthropic, request, steps
+from conversation import TASK, anthropic, openai, request, steps
 
 from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import FIVE_MINUTES, HOUR
@@ -74,13 +74,6 @@ def openai_loop(at: Times) -> ReplaySession:
         calls.append(_call(body, body, said, now, "gpt-5.1"))
         messages += [said, result]
     return _session("openai_chat", calls, "")
-
-
-def openai(step: Step) -> list[dict[str, object]]:
-    function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
-    call = {"id": step.id, "type": "function", "function": function}
-    said: dict[str, object] = {"role": "assistant", "content": step.said, "tool_calls": [call]}
-    return [said, {"role": "tool", "tool_call_id": step.id, "content": step.result}]
 
 
 def _call(
