@@ -262,6 +262,7 @@ def test_the_tree_of_the_architecture_is_the_tree():
 
 
 FIRST_RUNS_ELSEWHERE = {
+    "docs/how-to/team.md": "tests/fronts/proxy/test_team.py",
     "README.md": "tests/clients/test_real_clients.py",
     "docs/how-to/chat.md": "tests/fronts/chat",
     "docs/how-to/inspect.md": "tests/fronts/ui/test_command.py",

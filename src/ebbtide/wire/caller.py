@@ -82,6 +82,13 @@ def add_body_ids(sender: Caller, body: Mapping[str, object]) -> Caller:
     return sender._replace(ids=pairs, conversation=_conversation(pairs))
 
 
+def credentials_with(key: str) -> dict[str, Pairs]:
+    """Return the credentials of a request with this key, by the header that a client may send it in."""
+    values = [(name, key) for name in ("x-api-key", "api-key", "x-goog-api-key", "authorization")]
+    bearer = ("authorization: Bearer", find_credentials({"authorization": f"Bearer {key}"}))
+    return {**{name: find_credentials({name: value}) for name, value in values}, bearer[0]: bearer[1]}
+
+
 def find_credentials(headers: Mapping[str, str], query: str = "") -> Pairs:
     """Return every credential in headers and query."""
     credentials = {(name, _key(value)) for name, value in headers.items() if _is_credential(name)}

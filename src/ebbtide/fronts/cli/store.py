@@ -1,4 +1,4 @@
-"""`ebb store`: copy sessions between a folder and a database, and set a database up."""
+"""`ebb store`: copy sessions between a folder and a database, set a database up, and name the tenant of a key."""
 
 from __future__ import annotations
 
@@ -6,18 +6,26 @@ import argparse
 from dataclasses import asdict
 
 from ebbtide import screen
+from ebbtide.config import process_environment
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import one_line
 from ebbtide.fronts.cli.parser import Commands, command
 from ebbtide.store import DirectoryStore, is_database, open_database, open_store, show_store
 from ebbtide.store.copy import copy_sessions
+from ebbtide.store.tenants import tenant_name
+from ebbtide.wire.caller import credentials_with
 
 
 def add(commands: Commands) -> None:
     parser = command(commands, "store", run, "--json")
-    parser.add_argument("action", choices=("copy", "setup"), metavar="copy|setup", help="what to do")
-    parser.add_argument("places", nargs="+", metavar="DIR|URL", help="copy: from and to; setup: the database")
+    parser.add_argument("action", choices=("copy", "setup", "tenant"), metavar="copy|setup|tenant", help="what to do")
+    parser.add_argument(
+        "places",
+        nargs="+",
+        metavar="PLACE",
+        help="copy: from and to; setup: the database; tenant: a variable with a key",
+    )
     parser.add_argument("--tenant", default="", metavar="NAME", help="copy: whose the sessions are in a database")
     parser.add_argument("--grant", metavar="ROLE", help="setup: a role that may then use the store and owns nothing")
 
@@ -32,12 +40,28 @@ def run(args: argparse.Namespace) -> int:
     setup URL creates or updates the tables of a database; its owner runs it. With --grant ROLE, that role may use
     the store from then on, without owning anything: each of its transactions sees the sessions of one tenant.
 
+    tenant VARIABLE prints whose sessions a proxy's requests with the key in that variable are, for each header
+    that a client may send it in: for 'ebb delete --tenant', and for your notes when a key is replaced.
+
     examples:
         ebb store setup postgresql://owner@db.example/ebbtide --grant ebb_proxy
         ebb store copy ./agents postgresql://ebb_proxy@db.example/ebbtide
         ebb store copy postgresql://owner@db.example/ebbtide ./backup --json
+        ebb store tenant ANTHROPIC_API_KEY
     """
-    return _set_up(args) if args.action == "setup" else _copy(args)
+    return {"setup": _set_up, "copy": _copy, "tenant": _name_tenant}[args.action](args)
+
+
+def _name_tenant(args: argparse.Namespace) -> int:
+    key = process_environment().get(args.places[0], "").strip()
+    if len(args.places) != 1 or not key:
+        raise BadRequest("give the name of one variable that has a key, as in: ebb store tenant ANTHROPIC_API_KEY")
+    tenants = {header: tenant_name(credentials) for header, credentials in credentials_with(key).items()}
+    if args.json:
+        screen.print_json(tenants)
+        return 0
+    screen.print_text(*(f"{tenant}  {header}" for header, tenant in tenants.items()))
+    return 0
 
 
 def _set_up(args: argparse.Namespace) -> int:

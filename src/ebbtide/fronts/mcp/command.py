@@ -13,7 +13,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.fronts.mcp.server import RecallServer, serve
 from ebbtide.store import Store, is_database, open_store
 from ebbtide.store.tenants import is_tenant_project, tenant_name, tenant_of, tenant_project
-from ebbtide.wire.caller import find_credentials
+from ebbtide.wire.caller import credentials_with
 from ebbtide.workspace import project_root
 
 
@@ -59,7 +59,9 @@ def _projects(args: argparse.Namespace) -> frozenset[str]:
             raise BadRequest(
                 "use either --credential-env or --project: the sessions of a key are a project of their own"
             )
-        return frozenset(map(tenant_project, _tenants(_credential(args.credential_env))))
+        return frozenset(
+            map(tenant_project, map(tenant_name, credentials_with(_credential(args.credential_env)).values()))
+        )
     if args.project is not None and is_tenant_project(args.project):
         raise BadRequest(
             f"{args.project} has sessions of the proxy. Name the variable that has their key: --credential-env NAME"
@@ -76,17 +78,6 @@ def _credential(name: str) -> str:
     if not credential:
         raise BadRequest(f"--credential-env: the variable {name} is not set, or is empty")
     return credential
-
-
-_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-
-
-def _tenants(credential: str) -> list[str]:
-    """Return the tenants that this credential may be for the proxy, depending on the header a client sends it in."""
-    requests = [{name: credential} for name in _HEADERS]
-    return [
-        tenant_name(find_credentials(headers)) for headers in (*requests, {"authorization": f"Bearer {credential}"})
-    ]
 
 
 def command_line() -> argparse.ArgumentParser:

@@ -32,9 +32,13 @@ _HELP = {
     "ebb_summaries_total": "Times that a model was asked for a summary, by outcome.",
     "ebb_waits_total": "Requests that waited for a plan, by reason.",
     "ebb_in_flight": "Requests under way.",
+    "ebb_sessions": "Sessions in the memory of this proxy.",
+    "ebb_ready": "Whether this proxy should get requests.",
+    "ebb_database_reached": "Whether the last attempt to reach the database succeeded.",
     "ebb_engine_seconds": "Time that the engine took before a request could be sent.",
     "ebb_store_lock_seconds": "Time to lock a session in the database, with the wait for another proxy.",
     "ebb_store_commit_seconds": "Time that the database took for a commit.",
+    "ebb_store_query_seconds": "Time that the database took for a question about a session.",
     "ebb_store_connect_seconds": "Time to connect to the database.",
     "ebb_first_byte_seconds": "Time from a request to the first byte of its answer.",
 }
@@ -189,15 +193,17 @@ class Meters:
         buckets[bisect_left(_BUCKETS, seconds)] += 1
         total[0] += seconds
 
-    def prometheus(self) -> str:
-        return "\n".join(self._lines()) + "\n"
+    def prometheus(self, gauges: Mapping[str, int] | None = None) -> str:
+        """All figures as text, with `gauges` that somebody else knows."""
+        return "\n".join(self._lines({"ebb_in_flight": self.in_flight, **(gauges or {})})) + "\n"
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self, gauges: Mapping[str, int]) -> Iterator[str]:
         for name, counts in groupby(sorted(self._counts.items()), lambda item: item[0][0]):
             yield from _head(name, "counter")
             yield from (f"{name}{_format_labels(labels)} {count}" for (_, labels), count in counts)
-        yield from _head("ebb_in_flight", "gauge")
-        yield f"ebb_in_flight {self.in_flight}"
+        for name, number in gauges.items():
+            yield from _head(name, "gauge")
+            yield f"{name} {number}"
         for name, amount in self.total.as_dict().items():
             if isinstance(amount, int) and name != "largest_request":  # which is no sum
                 yield f"# TYPE ebb_{name}_sum_total counter"

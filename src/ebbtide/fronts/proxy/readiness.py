@@ -37,6 +37,11 @@ class Readiness:
             return {"ready": self.is_ready}
         return {"ready": self.is_ready, "database": "reached" if self.database.is_reachable else "away"}
 
+    def gauges(self) -> dict[str, int]:
+        """For the metrics."""
+        reached = {} if self.database is None else {"ebb_database_reached": int(self.database.is_reachable)}
+        return {"ebb_ready": int(self.is_ready), **reached}
+
     async def reach(self, meters: Meters) -> None:
         """Connect to the database, again and again until it answers. Raise `BadConfig` if it cannot be used."""
         database = self.database

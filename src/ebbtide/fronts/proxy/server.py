@@ -332,7 +332,8 @@ def _ready(proxy: Proxy) -> web.Response:
 
 
 def _metrics(proxy: Proxy) -> web.Response:
-    return web.Response(text=proxy.meters.prometheus(), content_type="text/plain", charset="utf-8")
+    gauges = {"ebb_sessions": sum(1 for _ in proxy.sessions), **proxy.readiness.gauges()}
+    return web.Response(text=proxy.meters.prometheus(gauges), content_type="text/plain", charset="utf-8")
 
 
 def _summary(proxy: Proxy) -> web.Response:

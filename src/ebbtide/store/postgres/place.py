@@ -62,7 +62,8 @@ class Place:
                 connection.execute("COMMIT")
             return cursor.fetchall()
 
-        connection, rows = self.start(ask, "other", timeout=READ_SECONDS)
+        with self.timed("ebb_store_query_seconds"):
+            connection, rows = self.start(ask, "other", timeout=READ_SECONDS)
         self.connections.give_back(connection, "other")
         return rows
 
