@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ebbtide.policy.default import default
 from ebbtide.policy.model import Overflow, Policy
-from ebbtide.policy.registry import DIAL, PRESETS, preset
+from ebbtide.policy.registry import DIAL, POLICY_HELP, POLICY_NAMES, PRESETS, preset
 from ebbtide.policy.sage import for_provider
 
-__all__ = ["DIAL", "PRESETS", "Overflow", "Policy", "default", "for_provider", "preset"]
+__all__ = ["DIAL", "POLICY_HELP", "POLICY_NAMES", "PRESETS", "Overflow", "Policy", "default", "for_provider", "preset"]

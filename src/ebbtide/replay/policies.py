@@ -124,7 +124,8 @@ LIBRARY = "+library"
 """Ends the name of a contender that sets the cache breakpoints itself, for a program that sets none."""
 UNMARKED = "+library-unmarked"
 """The same with `marks=False`: nobody sets breakpoints."""
-NAMES = tuple(dict.fromkeys(("raw", "recorded", "default", "default+library", *PRESETS, "default+model", *PEERS)))
+_DIAL = tuple(policy.name for policy in DIAL.values())
+NAMES = tuple(dict.fromkeys(("raw", "recorded", *_DIAL, "default+library", *PRESETS, "default+model", *PEERS)))
 
 
 def contender(name: str, window: int) -> MakeContender:

@@ -205,7 +205,11 @@ async def test_a_recorded_file_is_played_under_the_policy_that_the_page_chooses(
         other = await ask.get(f"session/{key}", window=40_000, policy="opencode")
         hits = (await ask.get(f"session/{key}/recall", q="gauge", window=40_000))["hits"]
         refused = await ask.status("GET", f"/api/session/{key}", params={"policy": "nope"})
+        choice = (await ask.get("sessions"))["policies"]
+        balanced = await ask.get(f"session/{key}", window=40_000, policy="balanced")
 
+    assert choice[:3] == ["keep-more", "default", "spend-less"]
+    assert balanced["edits"] == tight["edits"]
     assert tight["calls"] == other["calls"] == 76
     assert other["edits"] != tight["edits"]
     assert other["policy"] == "opencode"

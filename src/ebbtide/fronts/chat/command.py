@@ -24,7 +24,7 @@ from ebbtide.fronts.chat.script import deny_permission, run_script
 from ebbtide.fronts.chat.session import Setup, find_session, new_session_id, open_chat
 from ebbtide.fronts.chat.tools import TOOLS
 from ebbtide.fronts.chat.trust import ask_trust, read_trust, remember_trust
-from ebbtide.policy import PRESETS
+from ebbtide.policy import POLICY_HELP
 from ebbtide.store import Store, is_database, open_store
 from ebbtide.workspace import project_root
 
@@ -193,7 +193,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--base-url", metavar="URL", default="", help="address of your own server")
     group.add_argument("--local", action="store_true", help="a small model on this machine; no key, no network")
     group.add_argument("--window", metavar="TOKENS", help="as in 200k; default: that of the model")
-    group.add_argument("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
+    group.add_argument("--policy", metavar="NAME", help=POLICY_HELP)
     group.add_argument(
         "--steps", metavar="N", type=int, default=MAX_REQUESTS, help=f"requests in a turn; default {MAX_REQUESTS}"
     )

@@ -20,7 +20,7 @@ from ebbtide.display import code_fence, first_lines, make_visible, short_number,
 from ebbtide.fronts.chat import render
 from ebbtide.fronts.chat.chat_records import split_blocks
 from ebbtide.fronts.chat.session import Chat, Setup, find_session, list_sessions, new_session_id
-from ebbtide.policy import PRESETS, preset
+from ebbtide.policy import POLICY_NAMES, preset
 from ebbtide.wire import WIRES
 
 _PREVIEW = 24  # lines of a summary: a screen
@@ -227,7 +227,7 @@ def _model(screen: CommandScreen, name: str) -> Content:
 def _policy(screen: CommandScreen, name: str) -> Content:
     setup = screen.chat.setup
     if not name:
-        text = f"The policy is {setup.settings.preset}. To change it: /policy NAME, one of {', '.join(PRESETS)}"
+        text = f"The policy is {setup.settings.preset}. To change it: /policy NAME, one of {', '.join(POLICY_NAMES)}"
         return render.notice(text, "cyan")
     settings: Settings = replace(setup.settings, preset=preset(name).name)
     screen.reopen(replace(setup, settings=settings), screen.chat.session)

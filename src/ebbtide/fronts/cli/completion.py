@@ -14,7 +14,7 @@ from ebbtide.core.errors import BadConfig, EbbtideError
 from ebbtide.display import one_line
 from ebbtide.formats.claude_folder import NEWEST, list_claude_sessions
 from ebbtide.fronts.cli.parser import Commands, Parser, command, resolve_settings
-from ebbtide.policy import PRESETS
+from ebbtide.policy import POLICY_NAMES
 from ebbtide.store import open_store
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _full_parser(commands: Commands) -> argparse.ArgumentParser:
 def _set_completer(action: argparse.Action) -> None:
     """Choose what completes an argument by its metavar."""
     if "--policy" in action.option_strings or action.dest == "policies":
-        action.choices = list(PRESETS)
+        action.choices = list(POLICY_NAMES)
         return
     metavars = set(str(action.metavar or "").split("|"))
     kinds = [name for name, names in _KINDS.items() if metavars & names]

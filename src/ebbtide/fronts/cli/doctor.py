@@ -36,6 +36,7 @@ from ebbtide.core.text.preview import pluralize
 from ebbtide.display import format_age, format_bytes, one_line
 from ebbtide.fronts.cli.parser import CODES, Commands, command
 from ebbtide.fronts.cli.start_files import list_installed
+from ebbtide.policy import DIAL
 from ebbtide.prices import find_rates
 from ebbtide.store import is_database, open_store, show_store
 from ebbtide.store.directory.file_names import INDEX_NAME
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     areas = {
         "install": check_install(),
         "commands": check_extras(),
-        "settings": check_configuration(),
+        "settings": (*check_configuration(), *check_policy(settings)),
         "clients": check_installed(),
         "keys": check_keys(),
         "store": check_store(settings, now),
@@ -252,6 +253,15 @@ def check_configuration() -> Checks:
         meant = close_matches(name, VARIABLES, "EBB_")
         advice = f"did you mean {meant[0]}?" if meant else "unset it, or see docs/reference/configuration.md"
         yield Check(name, "warn", "is not a setting of Ebbtide", advice)
+
+
+def check_policy(settings: Settings | None) -> Checks:
+    """Which policy requests get, and which others there are to choose from."""
+    if settings is None:
+        return
+    other = [name for name, policy in DIAL.items() if policy.name != settings.preset]
+    name = next((name for name, policy in DIAL.items() if policy.name == settings.preset), settings.preset)
+    yield Check("policy", "ok", f"{name}; you can also choose {', '.join(other)}, or see ebb replay --list")
 
 
 def check_store(settings: Settings | None, now: float) -> Checks:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from ebbtide import argparse_errors
 from ebbtide.config import Settings, load_settings
 from ebbtide.formats.claude_folder import NEWEST
-from ebbtide.policy import PRESETS
+from ebbtide.policy import POLICY_HELP
 from ebbtide.wire import WIRES
 
 Run: TypeAlias = Callable[[argparse.Namespace], int]
@@ -159,7 +159,7 @@ SHARED: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "help": "dollars per million input tokens, or the model whose prices to use; default: the models called",
         },
         "--window": {"metavar": "TOKENS", "help": "such as 200k; default: the model's window"},
-        "--policy": {"metavar": "NAME", "help": f"one of {', '.join(PRESETS)}"},
+        "--policy": {"metavar": "NAME", "help": POLICY_HELP},
     },
     "store": {
         "--store": {

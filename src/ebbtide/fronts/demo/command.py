@@ -18,7 +18,7 @@ from ebbtide.config_keys import parse_tokens
 from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.demo.render import Brush, Film, basis, draw_film, event_line, money, next_steps
 from ebbtide.fronts.demo.story import WINDOW, Moment, play_story
-from ebbtide.policy import PRESETS, Policy
+from ebbtide.policy import POLICY_HELP, Policy
 
 INTERRUPTED = 130
 _NARROWEST = 60
@@ -124,7 +124,7 @@ def command_line() -> argparse.ArgumentParser:
     parser = front_parser("demo", main)
     engine, film = parser.add_argument_group("engine"), parser.add_argument_group("film")
     engine.add_argument("--window", metavar="TOKENS", type=_window, help=f"such as 60k; default {WINDOW // 1000}k")
-    engine.add_argument("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
+    engine.add_argument("--policy", metavar="NAME", help=POLICY_HELP)
     pace = film.add_mutually_exclusive_group()
     pace.add_argument("--speed", metavar="X", type=_speed, default=1.0, help="2 is twice as fast; default 1")
     pace.add_argument("--no-wait", action="store_true", help="do not wait between calls")

@@ -15,7 +15,7 @@ from ebbtide.core.errors import BadConfig
 from ebbtide.fronts.proxy.guard import check_address, is_loopback
 from ebbtide.fronts.proxy.options import Options
 from ebbtide.fronts.proxy.upstreams import PROVIDERS, check_upstream
-from ebbtide.policy import PRESETS
+from ebbtide.policy import POLICY_HELP
 from ebbtide.store import is_database
 
 try:
@@ -133,7 +133,7 @@ def command_line() -> argparse.ArgumentParser:
     add("--host", default="127.0.0.1", help="address to listen on; one that is not loopback needs --token")
     add("--port", type=int, metavar="P", help="default: 8787; 0 takes a free one")
     add("--window", metavar="TOKENS", help="context window, such as 200k; default: by the model")
-    add("--policy", metavar="NAME", help=f"one of {', '.join(PRESETS)}")
+    add("--policy", metavar="NAME", help=POLICY_HELP)
     add(
         "--store",
         metavar="DIR|URL",

@@ -157,7 +157,7 @@ def command_line() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="with --list: print JSON")
     add("--upstream", metavar="[NAME=]URL", action="append", default=[], help="where the proxy sends requests")
     add("--window", metavar="TOKENS", help="context window, such as 200k; default: by the model")
-    add("--policy", metavar="NAME", help="a preset, as for ebb fit")
+    add("--policy", metavar="NAME", help="keep-more, balanced (default) or spend-less; or another, as for ebb fit")
     add(
         "--store",
         metavar="DIR|URL",

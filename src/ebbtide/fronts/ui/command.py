@@ -14,7 +14,7 @@ from ebbtide.argparse_errors import front_parser
 from ebbtide.config import claude_directory, codex_directory, load_settings
 from ebbtide.config_keys import parse_port
 from ebbtide.core.errors import BadConfig
-from ebbtide.policy import PRESETS
+from ebbtide.policy import POLICY_HELP
 from ebbtide.store import open_store, show_store
 
 try:
@@ -95,7 +95,7 @@ def command_line() -> argparse.ArgumentParser:
     parser = front_parser("ui", main)
     parser.add_argument("files", nargs="*", metavar="FILE", help="recorded session files to show besides the store")
     parser.add_argument("--example", action="store_true", help="also show the session that comes with Ebbtide")
-    parser.add_argument("--policy", metavar="NAME", help=f"for files: one of {', '.join(PRESETS)}")
+    parser.add_argument("--policy", metavar="NAME", help=f"for files: {POLICY_HELP}")
     parser.add_argument("--window", metavar="TOKENS", help="for files: as in 200k; default: that of the model")
     parser.add_argument(
         "--store",

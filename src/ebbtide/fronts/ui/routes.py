@@ -36,7 +36,7 @@ from ebbtide.fronts.ui.serialize import (
 )
 from ebbtide.fronts.ui.trace import Trace, cached_tokens, list_batch_marks
 from ebbtide.money import SessionCost, session_cost, session_figures
-from ebbtide.policy import PRESETS
+from ebbtide.policy import POLICY_NAMES, PRESETS
 from ebbtide.recall.search import mask_page, search_masked
 from ebbtide.replay.policies import NAMES
 from ebbtide.runtime import Context
@@ -91,7 +91,7 @@ class Inspector:
             {
                 "version": __version__,
                 "allow_undo": self.allow_undo,
-                "policies": list(PRESETS),
+                "policies": [name for name in POLICY_NAMES if name in PRESETS],
                 "arms": list(NAMES),
                 "setting": asdict(self.library.setting),
                 "total": len(rows),
@@ -154,8 +154,8 @@ class Inspector:
     def _read_setting(self, query: Mapping[str, str]) -> Setting:
         setting = self.library.setting
         policy = query.get("policy") or setting.policy
-        if policy not in PRESETS:
-            raise BadRequest(f"there is no policy {policy[:40]!r}; choose one of {', '.join(PRESETS)}")
+        if policy not in POLICY_NAMES:
+            raise BadRequest(f"there is no policy {policy[:40]!r}; choose one of {', '.join(POLICY_NAMES)}")
         return replace(setting, policy=policy, window=query_number(query, "window", setting.window, maximum=10**9))
 
     def _change_route(
