@@ -106,7 +106,10 @@ def test_a_plot_is_a_picture_on_disk(ebb, session, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--policies", "default,nosuch"], "no policy is called 'nosuch'; there are raw, recorded, default"),
+        (
+            ["--policies", "default,nosuch"],
+            "no policy is called 'nosuch'; there are keep-more, balanced, spend-less, raw",
+        ),
         (["--policies", ","], "--policies names none"),
         (["--policies", "raw+model"], "no policy is called 'raw+model'"),
         (["--plot", "out.gif"], "a plot ends in .png"),
