@@ -35,9 +35,14 @@ class PostgresServer:
     def url(self, database: str, role: str = OWNER) -> str:
         return f"postgresql://{role}:secret%20word@/{database}?host={self.socket}"
 
+    @property
+    def own_database(self) -> str:
+        """The name of this process's database, which `database_at` empties."""
+        return f"w{os.getpid()}"
+
     def database_at(self, place: os.PathLike[str] | str) -> str:
         """Return the address of a database for this folder. Asked for another folder, it empties the same database."""
-        name, place = f"w{os.getpid()}", str(place)
+        name, place = self.own_database, str(place)
         if place != self._place:
             if not self._place:
                 self.create(name)

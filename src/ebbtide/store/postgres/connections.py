@@ -6,6 +6,7 @@ only that there was none. Here a failed attempt says why, and for a second after
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import threading
@@ -25,6 +26,8 @@ from ebbtide.core.errors import BadConfig, StoreError
 from ebbtide.store.postgres.leases import Leases
 from ebbtide.store.postgres.schema import prepare_schema
 
+# A connection that breaks is an error of ours. Without a handler Python would print psycopg's own line as well.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 Connection = psycopg.Connection[tuple[object, ...]]
 Use = Literal["lock", "other"]
 _LIMITS: dict[Use, int] = {"lock": 16, "other": 6}
