@@ -128,6 +128,8 @@ class Reader:
         wire = self.wire or (last.wire if last and is_continued and self._is_recognized else self._detect(body.tree))
         if wire.list_key not in body.tree:
             raise BadRequest(f"`{wire.list_key}` is missing", path=wire.list_key)
+        if wire.list_key != body.list_key:
+            raise BadRequest(f"beside `{wire.list_key}` there is another conversation", path=body.list_key)
         if last is not None and last.wire is not wire:
             last, body.unchanged = None, 0
         self._wire = wire

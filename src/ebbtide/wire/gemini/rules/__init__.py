@@ -28,6 +28,7 @@ from ebbtide.core.texts import CONVERSATION_NOT_SHOWN
 from ebbtide.wire.gemini.fields import call_of, find, is_model_content, is_thought, parts_of, response_of
 from ebbtide.wire.gemini.rules import ordinary
 from ebbtide.wire.gemini.rules.content import clean_content
+from ebbtide.wire.gemini.rules.fields import clean_fields
 from ebbtide.wire.gemini.rules.pairs import pair_responses
 from ebbtide.wire.gemini.rules.signatures import sign_calls
 from ebbtide.wire.protocol import Log
@@ -44,6 +45,7 @@ ALTERNATE = "Please ensure that multiturn requests alternate between user and mo
 
 
 def repair(body: Body, since: int, _call_ids: AbstractSet[str], _breakpoints: int | None, log: Log) -> Body:
+    body = clean_fields(body, log)
     contents = body["contents"]
     cleaned = ((n, clean_content(contents[n], n, log)) for n in range(since, len(contents)))
     entries = [Indexed(n, content) for n, content in cleaned if content is not None]

@@ -15,6 +15,7 @@ from ebbtide.wire.gemini.fields import (
     replace_field,
     response_of,
     signature_of,
+    snake_case,
 )
 from ebbtide.wire.protocol import Log
 from ebbtide.wire.validity import SHAPE, Json, as_text
@@ -27,8 +28,14 @@ _BESIDE_DATA = frozenset(
     }
 )
 """Fields of a part that say something about it, and are not what it is."""
-_DATA = ("text", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult")
+_DATA = (
+    *("text", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult"),
+    *("toolCall", "toolResponse"),
+)
 """Of these a part has one."""
+_TWO_SPELLINGS = tuple((name, snake_case(name)) for name in (*_DATA, "thoughtSignature") if name != "text")
+_ADDRESSES = {"inlineData": "data", "fileData": "fileUri"}
+"""Of media, the field without which there is nothing."""
 NO_DATA = "required oneof field 'data' must have one initialized field"
 NOT_AN_OBJECT = "Invalid value: expected an object (google.protobuf.Struct)"
 
@@ -68,14 +75,46 @@ def _clean_part(part: Json, path: str, role: Json, log: Log) -> Mapping[str, Jso
     if not isinstance(part, dict):
         log.note(SHAPE, path, "expected a part", "dropped")
         return None
+    if len(part) == 1 and isinstance(part.get("text"), str) and part["text"]:
+        return part  # nearly all parts
+    part = _clean_fields(part, path, log)
     call, response = call_of(part), response_of(part)
     if call is None and response is None:
         return _clean_plain(part, path, log)
     part = _one_kind(part, path, log)
+    if is_thought(part) and not signature_of(part):
+        log.note("G8", f"{path}.thought", "a thought without its thought_signature", "dropped")
+        part = remove_fields(part, "thought")
     if call is not None:
         return _clean_call(part, call, path, role, log)
     assert response is not None
     return _clean_response(part, response, path, role, log)
+
+
+def _clean_fields(part: Mapping[str, Json], path: str, log: Log) -> Mapping[str, Json]:
+    """Fields of any part: each in one spelling, a signature that is text, a flag that is a flag, and no `type`."""
+    for name, snake in _TWO_SPELLINGS:
+        if part.get(name) is not None and part.get(snake) is not None:
+            is_same = part[name] == part[snake]
+            log.note(SHAPE, f"{path}.{snake}", f"{name} is there in two spellings", "dropped" if is_same else "")
+            part = {field: value for field, value in part.items() if field != snake}
+    signature, thought = find(part, "thoughtSignature"), part.get("thought")
+    if not isinstance(signature, str | None):
+        log.note("G5", f"{path}.{find_name(part, 'thoughtSignature')}", "Base64 decoding failed", "dropped")
+        part = remove_fields(part, "thoughtSignature")
+    if not isinstance(thought, bool | None):
+        log.note(SHAPE, f"{path}.thought", "Invalid value: expected a boolean", "made a boolean")
+        part = {**part, "thought": thought == "true"}
+    answer = find(part, "functionResponse")
+    if answer is not None and not isinstance(answer, dict):
+        name = find_name(part, "functionResponse")
+        log.note("G9", f"{path}.{name}", NOT_AN_OBJECT, "made an object")
+        part = {**part, name: {"response": {"output": answer}}}
+    if isinstance(part.get("type"), str):
+        has_data = any(find(part, name) is not None for name in _DATA)
+        log.note(SHAPE, f"{path}.type", "`type` is a field of other providers' blocks", "dropped" if has_data else "")
+        part = remove_fields(part, "type")
+    return part
 
 
 def _clean_plain(part: Mapping[str, Json], path: str, log: Log) -> Mapping[str, Json] | None:
@@ -84,8 +123,6 @@ def _clean_plain(part: Mapping[str, Json], path: str, log: Log) -> Mapping[str, 
         log.note("G8", path, "a thought without its thought_signature", "dropped")
         return None
     text = part.get("text")
-    if len(part) == 1 and isinstance(text, str) and text:
-        return part  # nearly all parts
     kinds = [name for name, value in part.items() if value is not None and name not in _BESIDE_DATA]
     if not kinds or (kinds == ["text"] and text == "" and not signature_of(part)):
         log.note("G7", path, NO_DATA, "dropped")
@@ -97,7 +134,18 @@ def _clean_plain(part: Mapping[str, Json], path: str, log: Log) -> Mapping[str, 
         if find(part, name) is not None:
             log.note(SHAPE, f"{path}.{find_name(part, name)}", NOT_AN_OBJECT, "dropped")
             return None
+    for name, address in _ADDRESSES.items():
+        media = find(part, name)
+        if media is not None and not has_address(media, address):
+            log.note(SHAPE, f"{path}.{find_name(part, name)}", f"expected an object with {address}", "dropped")
+            return None
     return _one_kind(part, path, log)
+
+
+def has_address(media: Json, address: str = "data") -> bool:
+    """Tell whether a file has its content, or the address where that is."""
+    value = find(media, address)
+    return isinstance(value, str) and value != ""
 
 
 def _one_kind(part: Mapping[str, Json], path: str, log: Log) -> Mapping[str, Json]:
@@ -137,12 +185,21 @@ def _clean_response(
     if role == "model":
         log.note("G2", path, "a function response is the user's", "dropped")
         return None
+    if not is_list_of_parts(response.get("parts")):
+        log.note(SHAPE, f"{path}.parts", "expected a list of parts", "dropped")
+        response = remove_fields(response, "parts")
+        part = replace_field(part, "functionResponse", response)
     value = response.get("response")
     if isinstance(value, dict):
         return _with_valid_id(part, "functionResponse", response, path, log)
     log.note("G9", f"{path}.response", NOT_AN_OBJECT, "made an object")
     fixed = {**response, "response": {"output": ""} if value is None else _as_object(value, "output")}
     return _with_valid_id(replace_field(part, "functionResponse", fixed), "functionResponse", fixed, path, log)
+
+
+def is_list_of_parts(media: Json) -> bool:
+    """Tell whether the media of a function response may be sent; there may be none."""
+    return media is None or (isinstance(media, list) and all(isinstance(part, dict) for part in media))
 
 
 def _with_valid_id(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ebbtide.wire.gemini.rules.content import has_address, is_list_of_parts
 from ebbtide.wire.gemini.rules.signatures import wants_signatures
 from ebbtide.wire.protocol import SYSTEM_AND_TOOLS
 from ebbtide.wire.validity import Json, is_encodable
@@ -15,11 +16,19 @@ Part = Mapping[str, Json]
 
 _WORDS = frozenset(("text", "thought", "thoughtSignature"))
 _CALL = frozenset(("functionCall", "thoughtSignature"))
+_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(("systemInstruction", "system_instruction", "generationConfig", "generation_config"), dict),
+    **dict.fromkeys(("cachedContent", "cached_content"), str),
+    "tools": list,
+}
+"""Of the fields beside the contents."""
 
 
 def is_ordinary(body: Mapping[str, Json], since: int) -> bool:
     accepted = SYSTEM_AND_TOOLS if since else ()
     for name, value in body.items():
+        if type(value) is not _TYPES.get(name, type(value)):
+            return False
         if name != "contents" and name not in accepted and not is_encodable(value):
             return False
     contents, walk = body["contents"], _Walk()
@@ -66,7 +75,10 @@ class _Walk:
                 return False
             if type(call.get("name")) is not str or not call["name"] or not part.keys() <= _CALL:
                 return False
-            if not self.calls and not part.get("thoughtSignature"):
+            signature = part.get("thoughtSignature")
+            if not (signature is None or type(signature) is str):
+                return False
+            if not self.calls and not signature:
                 self.is_unsigned = True
             self.calls.append(call)
         return True
@@ -80,6 +92,8 @@ class _Walk:
         for call, part in zip(calls, parts, strict=False):
             response = part.get("functionResponse") if type(part) is dict and len(part) == 1 else None
             if type(response) is not dict or type(response.get("response")) is not dict:
+                return False
+            if not is_list_of_parts(response.get("parts")):
                 return False
             id = response.get("id")
             if response.get("name") != call["name"] or not (id is None or (type(id) is str and id == call.get("id"))):
@@ -97,4 +111,4 @@ def _is_words(part: Json) -> bool:
 
 
 def _is_media(part: Json) -> bool:
-    return type(part) is dict and len(part) == 1 and type(part.get("inlineData")) is dict
+    return type(part) is dict and len(part) == 1 and has_address(part.get("inlineData"))
