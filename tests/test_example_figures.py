@@ -17,8 +17,8 @@ from fronts.ui.inspector import library, page
 
 pytest.importorskip("genai_prices")
 ROOT = Path(__file__).resolve().parents[1]
-WINDOW = 100_000
-AT = ("--example", "--window", "100k")
+WINDOW = example.WINDOW
+AT = ("--example",)
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +83,15 @@ def test_a_replay_bills_the_same(ebb, figures):
     assert (raw["peak"], ours["peak"]) == (figures.peak_without, figures.peak)
 
 
+def test_the_first_line_of_a_replay_names_the_figures(ebb, figures):
+    line = ebb("replay", *AT, "--policies", "raw,default", "--no-recall").splitlines()[1]
+
+    cost, without = format_usd(figures.cost), format_usd(figures.cost_without)
+    assert line.startswith(
+        f"default costs {cost} instead of {without} without Ebbtide, {figures.saved_share:.0%} less."
+    )
+
+
 def test_the_page_to_send_shows_them(ebb, figures, tmp_path):
     ebb("report", *AT, "--html", str(tmp_path / "page.html"))
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -96,12 +105,15 @@ async def test_the_inspector_shows_them(figures, tmp_path):
     async with page(library(tmp_path, str(example.path()), window=WINDOW)) as ask:
         (row,) = (await ask.get("sessions"))["sessions"]
         shown = await ask.get(f"session/{row['key']}")
+        calls = await ask.get(f"session/{row['key']}/calls")
 
     assert (shown["tokens"], shown["untouched"], shown["peak"]) == (
         figures.tokens,
         figures.tokens_without,
         figures.peak,
     )
+    assert (calls["tokens"][-1], calls["untouched"][-1]) == (figures.tokens, figures.tokens_without)
+    assert sum(part[-1] for part in calls["parts"].values()) == pytest.approx(figures.tokens, abs=len(calls["parts"]))
     assert shown["cost"] == pytest.approx(figures.cost, abs=1e-6)
     assert shown["saved_usd"] == pytest.approx(figures.saved, abs=1e-6)
 

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 from ebbtide.accounting.calls import CallCost, add_usage, build_ledger
-from ebbtide.accounting.savings import EditSavings, Savings, Tariff, Tariffs, relative_tariff, savings_from_ledger
+from ebbtide.accounting.savings import (
+    CallSavings,
+    EditSavings,
+    Savings,
+    Tariff,
+    Tariffs,
+    relative_tariff,
+    savings_from_ledger,
+)
 from ebbtide.core.errors import BadConfig
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import COMPACTION_PASSES, Usage
@@ -48,6 +56,11 @@ class SessionCost:
     def entries(self) -> Iterable[tuple[EditSavings, EditSavings | None]]:
         dollars = self.dollars.edits if self.dollars else (None,) * len(self.tokens.edits)
         return zip(self.tokens.edits, dollars, strict=True)
+
+    @property
+    def lines(self) -> Sequence[CallSavings]:
+        """Each call with its sizes, in dollars if there is a price."""
+        return (self.dollars or self.tokens).calls
 
     def call_costs(self) -> list[float | None]:
         """Dollars of each call with its reply: as billed, else as expected."""

@@ -33,11 +33,20 @@ def test_two_runs_give_the_same_to_the_last_digit(sessions):
 
 def test_two_processes_give_the_result_of_one_in_the_order_of_the_paths(sessions):
     progress = []
-    two = replay(sessions, TERMS, workers=2, on_progress=lambda done, of: progress.append((done, of)))
+    two = replay(sessions, TERMS, workers=2, on_progress=lambda *counts: progress.append(counts))
 
     assert two == replay(sessions, TERMS, workers=1)
     assert [one.path for one in two] == list(map(str, sessions))
-    assert progress == [(1, 3), (2, 3), (3, 3)]
+    assert progress == sorted(progress)
+    assert progress[-1] == (3, 3, sum(len(TERMS.policies) * calls for calls in (6, 24, 12)))
+
+
+def test_one_process_counts_every_call_while_it_replays(sessions):
+    progress = []
+    replay(sessions[:1], TERMS, workers=1, on_progress=lambda *counts: progress.append(counts))
+
+    calls = 6 * len(TERMS.policies)
+    assert progress == [*((0, 1, n) for n in range(1, calls + 1)), (1, 1, calls)]
 
 
 @pytest.mark.timeout(900)

@@ -54,6 +54,23 @@ class Contender(Protocol):
 MakeContender: TypeAlias = Callable[[ReplaySession], Contender]
 
 
+class WatchedContender:
+    """Passes everything on to a contender, and says when a call was made."""
+
+    def __init__(self, contender: Contender, on_call: Callable[[], None]) -> None:
+        self._contender, self._on_call = contender, on_call
+
+    def send(self, call: ReplayCall) -> ContenderRequest:
+        self._on_call()
+        return self._contender.send(call)
+
+    def record_usage(self, call: ReplayCall, usage: Usage) -> None:
+        self._contender.record_usage(call, usage)
+
+    def recall(self, query: str) -> str | None:
+        return self._contender.recall(query)
+
+
 class RawContender:
     """Never removes anything."""
 

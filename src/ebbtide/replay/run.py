@@ -10,26 +10,51 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from multiprocessing import active_children, get_context
+from multiprocessing.sharedctypes import Synchronized
+from typing import ClassVar
 
 from ebbtide.core.errors import BadRequest, EbbtideError
 from ebbtide.core.types import FIVE_MINUTES
-from ebbtide.replay.contenders import MakeContender
+from ebbtide.replay.contenders import MakeContender, WatchedContender
 from ebbtide.replay.policies import contender
 from ebbtide.replay.score import CallPoint, Score, Scorer, calibrate_session, names_used_by_call
 from ebbtide.replay.session import sessions_in
 from ebbtide.replay.sources import Source, StoredSession, load_source, size_of
 
-OnProgress = Callable[[int, int], None]
-"""Called with the number of files done, and of all files."""
+OnProgress = Callable[[int, int, int], None]
+"""Called with the number of files done, of all files, and of calls replayed: a call counts once for each policy."""
 _CONNECT_SECONDS = 10.0
+_POLL_SECONDS = 0.2
+"""How often the calls of other processes are counted."""
 
 
-def _no_progress(done: int, total: int) -> None:
-    del done, total
+def _no_progress(files: int, total: int, calls: int) -> None:
+    del files, total, calls
+
+
+def _no_call() -> None:
+    """The default of `on_call`."""
+
+
+class _SharedCount:
+    """Counts the calls that all processes of a pool have replayed."""
+
+    value: ClassVar[Synchronized[int] | None] = None
+
+    @classmethod
+    def join(cls, value: Synchronized[int]) -> None:
+        cls.value = value
+
+    @classmethod
+    def add(cls) -> None:
+        if cls.value is not None:
+            with cls.value.get_lock():
+                cls.value.value += 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +91,7 @@ def replay_file(
     path: str | os.PathLike[str] | StoredSession,
     options: ReplayOptions,
     extra: dict[str, MakeContender] | None = None,
+    on_call: Callable[[], None] = _no_call,
 ) -> ReplayResult:
     """Replay one session under the named policies and the `extra` contenders. The result says if it cannot be read."""
     factories = {name: contender(name, options.window) for name in options.policies} | (extra or {})
@@ -84,7 +110,8 @@ def replay_file(
         simulated, billed = calibrate_session(session, options.ttl)
         simulated_usd, billed_usd = simulated_usd + simulated, billed_usd + billed
         for name, make in factories.items():
-            scorer = Scorer(session, make(session), options.window, options.ttl, names_used, options.has_recall)
+            watched = WatchedContender(make(session), on_call)
+            scorer = Scorer(session, watched, options.window, options.ttl, names_used, options.has_recall)
             scores[name] = scores[name].plus(scorer.run())
             if len(session.calls) >= longest:
                 points[name] = tuple(scorer.points)
@@ -107,18 +134,26 @@ def replay(
     workers = min(workers or os.cpu_count() or 1, len(paths)) or 1
     results: dict[int, ReplayResult] = {}
     if workers == 1:
+        calls = count(1)
         for n, path in enumerate(paths):
-            results[n] = replay_file(path, options)
-            on_progress(len(results), len(paths))
+            results[n] = replay_file(path, options, on_call=lambda: on_progress(len(results), len(paths), next(calls)))
+        on_progress(len(results), len(paths), next(calls) - 1)
         return list(results.values())
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool, _kill_children_on_error():
+    processes = get_context("spawn")
+    calls_done = processes.Value("q", 0)
+    with (
+        ProcessPoolExecutor(workers, processes, _SharedCount.join, (calls_done,)) as pool,
+        _kill_children_on_error(),
+    ):
         with _without_ctrl_c():
             tasks: dict[Future[ReplayResult], int] = {
-                pool.submit(replay_file, paths[n], options): n for n in _largest_first(paths)
+                pool.submit(replay_file, paths[n], options, on_call=_SharedCount.add): n for n in _largest_first(paths)
             }
-        for task in as_completed(tasks):
-            results[tasks[task]] = task.result()
-            on_progress(len(results), len(paths))
+        pending = set(tasks)
+        while pending:
+            done, pending = wait(pending, _POLL_SECONDS, FIRST_COMPLETED)
+            results |= {tasks[task]: task.result() for task in done}
+            on_progress(len(results), len(paths), calls_done.value)
     return [results[n] for n in range(len(paths))]
 
 
@@ -175,7 +210,8 @@ def replay_on_ray(
             done, pending = ray.wait(pending)
             for task in done:
                 results[indexes[task]] = ray.get(task)
-            on_progress(len(results), len(paths))
+            calls = sum(score.calls for result in results.values() for score in result.scores.values())
+            on_progress(len(results), len(paths), calls)
     finally:
         ray.shutdown()
     return [results[n] for n in range(len(paths))]

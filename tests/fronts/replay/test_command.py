@@ -17,8 +17,10 @@ import pytest
 
 from ebbtide.fronts.replay.command import command_line
 from ebbtide.fronts.replay.policy_names import ABOUT, parse_policies
+from ebbtide.fronts.replay.verdict import comparable, describe_result
 from ebbtide.replay.measures import MEASURES
 from ebbtide.replay.policies import NAMES
+from ebbtide.replay.run import ReplayOptions
 from ebbtide.replay.score import Score
 from fronts.cli.terminal import PROGRAM, Ebb, on_a_terminal, recorded, written
 
@@ -40,18 +42,50 @@ def test_the_tables_name_every_policy_that_was_asked_for_and_raw(ebb, session):
     result = ebb("replay", session, "--policies", "default,masking", *SMALL)
 
     assert result.code == 0
+    tables = result.text[result.text.index("What it costs") :]
     for name in ("raw", "default", "masking"):
-        assert sum(line.startswith(f"{name} ") for line in result.text.splitlines()) == 3
+        assert sum(line.startswith(f"{name} ") for line in tables.splitlines()) == 3
     assert "1 session, 40 calls" in result.text
 
 
 def test_the_cheapest_is_marked_and_raw_never_is(ebb, session):
     result = ebb("replay", session, "--policies", "recorded,default", *SMALL)
 
-    cost = {row.split()[0]: row for row in result.text.splitlines()[2:6]}
+    table = result.text.partition("What it costs")[2].splitlines()
+    cost = {row.split()[0]: row for row in table[1:4]}
     assert "*" in cost["default"].split()[1]
     assert "*" not in cost["raw"]
     assert "*" not in cost["recorded"].split()[1]
+
+
+def test_the_first_lines_say_what_the_default_costs_and_keeps(ebb, session):
+    result = ebb("replay", session, "--policies", "default", *SMALL)
+    totals = ebb("replay", session, "--policies", "default", "--json", *SMALL).json["totals"]
+    raw, ours = (totals[name]["sums"] for name in ("raw", "default"))
+
+    _, costs, over, *_ = result.text.splitlines()
+    assert costs.startswith(f"default costs ${ours['bill']:,.2f} instead of ${raw['bill']:,.2f} without Ebbtide, ")
+    assert f"{1 - ours['bill'] / raw['bill']:.0%} less" in costs
+    assert f"{raw['over']} of 40 calls are over the window of 30k" in over
+
+
+def test_a_star_goes_to_no_policy_that_loses_more_or_does_not_fit():
+    """`careless` is cheap because it loses names, and `patient` keeps them all because it sends what does not fit."""
+    used = {"used": 100, "calls": 10}
+    scores = {
+        "raw": Score(bill=4, over=5, available=100, **used),
+        "default": Score(bill=2, available=90, recoverable=10, **used),
+        "careless": Score(bill=1, available=95, **used),
+        "patient": Score(bill=1.5, over=5, available=100, **used),
+    }
+    cost, kept = (next(one for one in MEASURES if one.key == key) for key in ("bill", "available"))
+
+    assert comparable(cost, scores) == ["default"]
+    assert comparable(kept, scores) == ["default", "careless"]
+    lines = list(describe_result(scores, ReplayOptions()))
+    assert lines[0].endswith("90.0% were still there; a search finds the others.")
+    assert lines[-1].startswith("careless costs less, $1.00.")
+    assert lines[-1].endswith("the others are lost.")
 
 
 def test_the_check_of_our_bill_against_the_providers_is_printed(ebb, session):
@@ -229,8 +263,11 @@ def test_a_narrow_terminal_gets_the_columns_in_parts_and_no_figure_is_cut(ebb, s
         "replay", session, "--policies", "default", *SMALL, env={"COLUMNS": "60", "NO_COLOR": "1"}
     )
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen)
-    told = [row for row in plain.splitlines() if row.startswith("default ")]
-    cells = [cell for row in text.splitlines() if row.startswith("default ") for cell in row.split()[1:]]
+    told, cells = (
+        [row for row in shown[shown.index("What it costs") :].splitlines() if row.startswith("default ")]
+        for shown in (plain, text)
+    )
+    cells = [cell for row in cells for cell in row.split()[1:]]
 
     assert max(map(len, told)) <= 60
     assert [cell for row in told for cell in row.split()[1:]] == cells

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ebbtide.core.errors import EbbtideError
-from ebbtide.core.types import FIVE_MINUTES, Usage
+from ebbtide.core.types import FIVE_MINUTES
 from ebbtide.formats import Recording
-from ebbtide.replay.contenders import Contender, ContenderRequest
+from ebbtide.replay.contenders import WatchedContender
 from ebbtide.replay.measures import MAX_DRIFT
 from ebbtide.replay.policies import contender
 from ebbtide.replay.score import Score, Scorer, calibrate_session, names_used_by_call
-from ebbtide.replay.session import ReplayCall, ReplaySession, sessions_in
+from ebbtide.replay.session import ReplaySession, sessions_in
 from ebbtide.replay.sources import Source, load_source
 
 OnCall = Callable[[], None]
@@ -94,23 +94,6 @@ def add_up(rows: Iterable[AuditRow]) -> AuditRow:
     return total
 
 
-class _Watched:
-    """Passes everything on to a contender, and says when a call was made."""
-
-    def __init__(self, contender: Contender, on_call: OnCall) -> None:
-        self._contender, self._on_call = contender, on_call
-
-    def send(self, call: ReplayCall) -> ContenderRequest:
-        self._on_call()
-        return self._contender.send(call)
-
-    def record_usage(self, call: ReplayCall, usage: Usage) -> None:
-        self._contender.record_usage(call, usage)
-
-    def recall(self, query: str) -> str | None:
-        return self._contender.recall(query)
-
-
 def measure_session(found: AuditSession, window_for: Callable[[str], int], on_call: OnCall) -> Measured:
     """Replay one session. A session that cannot be read is returned with the problem."""
     try:
@@ -136,7 +119,7 @@ def _measure(session: ReplaySession, window: int, on_call: OnCall) -> AuditRow:
     names = names_used_by_call(session)
     scores: dict[str, Score] = {}
     for name, watch in (("recorded", lambda: None), ("default", on_call)):
-        watched = _Watched(contender(name, window)(session), watch)
+        watched = WatchedContender(contender(name, window)(session), watch)
         scores[name] = Scorer(session, watched, window, FIVE_MINUTES, names).run()
     before, ours = scores["recorded"], scores["default"]
     simulated, billed = calibrate_session(session, FIVE_MINUTES)

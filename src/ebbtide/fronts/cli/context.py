@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         ebb context request.json
         ebb context --claude                          your last session of Claude Code
         ebb context --claude 4f1c --at 120
-        ebb context --example --window 60k
+        ebb context --example
     """
     usage = _measure_target(args, resolve_settings(args))
     if args.json:

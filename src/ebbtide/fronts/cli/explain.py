@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     --price. 'ebb report' shows the same call by call, with plots.
 
     examples:
-        ebb explain --example --window 100k
+        ebb explain --example
         ebb explain request.json --window 32k --all
         ebb explain --claude last --window 100k
         ebb explain last --price 3

@@ -11,11 +11,12 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from inspect import cleandoc
 from textwrap import dedent, indent
 from typing import Any, TypeAlias
 
-from ebbtide import argparse_errors
+from ebbtide import argparse_errors, example
 from ebbtide.config import Settings, load_settings
 from ebbtide.formats.claude_folder import NEWEST
 from ebbtide.policy import POLICY_HELP
@@ -158,7 +159,7 @@ SHARED: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "metavar": "USD|MODEL",
             "help": "dollars per million input tokens, or the model whose prices to use; default: the models called",
         },
-        "--window": {"metavar": "TOKENS", "help": "such as 200k; default: the model's window"},
+        "--window": {"metavar": "TOKENS", "help": "such as 200k; default: the model's window; of the example 100k"},
         "--policy": {"metavar": "NAME", "help": POLICY_HELP},
     },
     "store": {
@@ -176,6 +177,10 @@ READING = ("--claude", "--wire", "--max-bytes", "--window", "--policy", "--store
 
 
 def resolve_settings(args: argparse.Namespace) -> Settings:
-    """Apply the command line over the environment and the settings files."""
+    """Apply the command line over the environment and the settings files. The example has a window of its own."""
     options = vars(args)
-    return load_settings(arguments={key: options.get(key) or None for key in ("window", "policy", "store", "model")})
+    arguments = {key: options.get(key) or None for key in ("window", "policy", "store", "model")}
+    settings = load_settings(arguments=arguments)
+    if options.get("example") and not settings.window:
+        return replace(settings, window=example.WINDOW)
+    return settings

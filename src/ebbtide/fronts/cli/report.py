@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
     examples:
         ebb report last
-        ebb report --example --window 60k --price claude-sonnet-5 --html report.html
+        ebb report --example --html report.html
         ebb report ~/.claude/projects/-home-me-app/4f1c.jsonl --window 100k --calls
         ebb report last --csv edits > edits.csv
     """

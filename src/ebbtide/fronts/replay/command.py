@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ebbtide import example, screen
@@ -18,7 +18,7 @@ from ebbtide.fronts.replay.output import build_document, print_csv, print_tables
 from ebbtide.fronts.replay.plots import check_plot_path, draw_plot
 from ebbtide.fronts.replay.policy_names import USUAL, list_policies, parse_policies
 from ebbtide.prices import find_rates
-from ebbtide.replay.run import ReplayOptions, ReplayResult, replay, replay_on_ray
+from ebbtide.replay.run import OnProgress, ReplayOptions, ReplayResult, replay, replay_on_ray
 from ebbtide.replay.sources import Source, find_sessions
 from ebbtide.store import is_database, show_store
 
@@ -34,9 +34,9 @@ def main(arguments: Sequence[str]) -> int:
     policy prepare it, and bills the result as the provider would, with its prompt cache. No model is
     called, nothing is sent.
 
-    Read the tables from the left: "of raw" is the bill as a share of the bill without Ebbtide;
-    "available" is the share of names that the agent needed after ten or more calls and that were still
-    in the request. A policy is better than another if it is cheaper AND keeps more.
+    The first lines say what the default costs and keeps. In the tables, "of raw" is the bill as a share
+    of the bill without Ebbtide; "available" is the share of names that the agent needed after ten or more
+    calls and that were still in the request. A policy is better than another if it is cheaper AND keeps more.
     docs/reference/replay.md explains each score, with its formula.
 
     examples:
@@ -86,7 +86,7 @@ def _options(args: argparse.Namespace) -> ReplayOptions:
         raise BadRequest(f"the price table knows neither {args.model!r} nor its family")
     return ReplayOptions(
         policies=parse_policies(args.policies) if args.policies is not None else USUAL,
-        window=_check_window(settings.window or _WINDOW),
+        window=_check_window(settings.window or (example.WINDOW if args.example and not args.paths else _WINDOW)),
         ttl=TTLS[args.ttl],
         model=args.model or "",
         has_recall=not args.no_recall,
@@ -137,17 +137,20 @@ def _describe_failure(results: Sequence[ReplayResult]) -> str:
 
 
 @contextmanager
-def _progress_bar(total: int) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar if stderr is a terminal."""
+def _progress_bar(total: int) -> Iterator[OnProgress]:
+    """Show a progress bar if stderr is a terminal. It counts calls too: a long session takes a minute."""
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    parts = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("sessions"), TimeElapsedColumn())
+    parts = (
+        *(TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("sessions,")),
+        *(TextColumn("{task.fields[calls]:,} calls"), TimeElapsedColumn()),
+    )
     with Progress(*parts, console=screen.console(sys.stderr), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task("", total=total, calls=0)
+        yield lambda done, total, calls: bar.update(task, completed=done, total=total, calls=calls)
 
 
 def _workers(text: str) -> int:
@@ -164,7 +167,7 @@ def command_line() -> argparse.ArgumentParser:
     add("--example", action="store_true", help="use the session that comes with Ebbtide")
     add("--policies", metavar="A,B", help="which to compare; `all` for all. Default: raw, recorded and the presets")
     add("--list", action="store_true", help="list the policies, with a line on each")
-    add("--window", metavar="TOKENS", help="such as 200k, the default")
+    add("--window", metavar="TOKENS", help="such as 200k, the default; of the example 100k")
     add("--model", metavar="M", help="prices and cache rules of this model; default: the recorded one")
     add("--ttl", choices=list(TTLS), default="5m", help="how long the provider keeps a prefix; default 5m")
     add("--no-recall", action="store_true", help="do not search for missing names: faster, but no recall score")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ebbtide import screen
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible, round_number, short_number
+from ebbtide.fronts.replay.verdict import comparable, describe_result
 from ebbtide.prices import find_rates
 from ebbtide.replay.measures import CALIBRATION_FORMAT, GROUPS, MEASURES, Calibration, Measure, calibrate
 from ebbtide.replay.measures import measure as measure_score
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+_STARS = (
+    "* = best of the policies with the fewest calls over the window, raw excluded; in cost and size, of those that "
+    "also keep as many names as any."
+)
 _NONE = "-"
 _BEST = "*"
 _NAME_WIDTH = 15  # columns: so that the three tables align
@@ -49,6 +54,7 @@ _NOTES = {
 def print_tables(results: Sequence[ReplayResult], options: ReplayOptions) -> None:
     scores = totals(results)
     screen.draw(_text(_heading(results, options)))
+    screen.print_text(*describe_result(scores, options), _STARS)
     for title, measures in GROUPS.items():
         print()
         for part in _parts(measures, scores, screen.console().width):
@@ -65,8 +71,7 @@ def _heading(results: Sequence[ReplayResult], options: ReplayOptions) -> str:
     files = f"{pluralize(len(scored), 'session')}, {pluralize(calls, 'call')}"
     ttl = "an hour" if options.ttl > 300 else "5 minutes"
     recall = "" if options.has_recall else ", no recall"
-    window = f"Window {round_number(options.window)}, prompt cache of {ttl}{recall}."
-    return f"{files}. {window} {_BEST} = best, excluding raw"
+    return f"{files}. Window {round_number(options.window)}, prompt cache of {ttl}{recall}."
 
 
 def _parts(measures: Sequence[Measure], scores: Mapping[str, Score], width: int) -> Iterator[Sequence[Measure]]:
@@ -117,15 +122,16 @@ def _text(text: str, style: str = "") -> Text:
 
 
 def _best(measure: Measure, scores: Mapping[str, Score]) -> set[str]:
-    """The best policies as far as the figures show, without `raw`; none if more than half are equally good."""
+    """The best of comparable policies as far as the figures show; none if more than half of all are equally good."""
     raw = scores.get("raw") or Score()
     values = {name: measure.of(score, raw) for name, score in scores.items() if name != "raw"}
     known = {name: value for name, value in values.items() if value is not None}
-    if not measure.better or len(known) < 2:
+    candidates = [name for name in comparable(measure, scores) if name in known]
+    if not measure.better or len(known) < 2 or not candidates:
         return set()
-    top = _amount(measure, (min if measure.better == "low" else max)(known.values()))
-    first = {name for name, value in known.items() if _amount(measure, value) == top}
-    return set() if 2 * len(first) > len(known) else first
+    top = _amount(measure, (min if measure.better == "low" else max)(known[name] for name in candidates))
+    equal = {name for name, value in known.items() if _amount(measure, value) == top}
+    return set() if 2 * len(equal) > len(known) else equal.intersection(candidates)
 
 
 def _amount(measure: Measure, value: float | None) -> str:

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 
     examples:
       ebb ui
-      ebb ui --example --window 40k
+      ebb ui --example
       ebb ui ~/.claude/projects/-home-me-app/4f1c.jsonl --policy claude-code
       ebb ui --store ./agents --allow-undo --open
 
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     library = Library(
         open_store(settings.store),
         files=files,
-        setting=Setting(policy=settings.preset, window=settings.window or 0),
+        setting=Setting(policy=settings.preset, window=settings.window or _example_window(args)),
         window_for=settings.window_for,
         clients=ClientFolders() if args.no_clients else clients,
         store_path=args.store or "",
@@ -91,12 +91,19 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _example_window(args: argparse.Namespace) -> int:
+    """Where other files are shown beside the example, the window of the model is better for them."""
+    return example.WINDOW if args.example and not args.files else 0
+
+
 def command_line() -> argparse.ArgumentParser:
     parser = front_parser("ui", main)
     parser.add_argument("files", nargs="*", metavar="FILE", help="recorded session files to show besides the store")
     parser.add_argument("--example", action="store_true", help="also show the session that comes with Ebbtide")
     parser.add_argument("--policy", metavar="NAME", help=f"for files: {POLICY_HELP}")
-    parser.add_argument("--window", metavar="TOKENS", help="for files: as in 200k; default: that of the model")
+    parser.add_argument(
+        "--window", metavar="TOKENS", help="for files: as in 200k; default: that of the model, of the example 100k"
+    )
     parser.add_argument(
         "--store",
         metavar="DIR|URL",

@@ -34,7 +34,7 @@ from ebbtide.fronts.ui.serialize import (
     list_batches,
     original_text,
 )
-from ebbtide.fronts.ui.trace import Trace, cached_tokens, list_batch_marks
+from ebbtide.fronts.ui.trace import Trace, cached_tokens, list_batch_marks, scale_to_bills
 from ebbtide.money import SessionCost, session_cost, session_figures
 from ebbtide.policy import POLICY_NAMES, PRESETS
 from ebbtide.recall.search import mask_page, search_masked
@@ -326,7 +326,7 @@ def _summary(library: Library, opened: OpenSession, query: Mapping[str, str]) ->
         "untouched": figures.tokens_without,
         "peak": figures.peak,
         "untouched_peak": figures.peak_without,
-        "untouched_over": sum(tokens > window for tokens in trace.untouched),
+        "untouched_over": sum(line.untouched_tokens > window for line in cost.lines),
         "hit_rate": trace.hit_rate,
         "breaks": len(trace.breaks),
         "diagnosis": trace.diagnosis,
@@ -340,7 +340,9 @@ def _summary(library: Library, opened: OpenSession, query: Mapping[str, str]) ->
 
 
 def _calls(_: Library, opened: OpenSession, __: Mapping[str, str]) -> Json:
-    return {**asdict(_trace(opened)), "cost": _cost(opened).call_costs(), "batches": list_batch_marks(opened.history)}
+    cost = _cost(opened)
+    trace = scale_to_bills(_trace(opened), cost.lines)
+    return {**asdict(trace), "cost": cost.call_costs(), "batches": list_batch_marks(opened.history)}
 
 
 def _request_number(opened: OpenSession, query: Mapping[str, str]) -> int:

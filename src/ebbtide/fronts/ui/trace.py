@@ -7,11 +7,12 @@ estimates, scaled so that they add up to the total.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
 from ebbtide import window_usage
+from ebbtide.accounting.savings import CallSavings
 from ebbtide.audit.history import History, HistoryRequest, RequestWalk
 from ebbtide.core.cache.diagnosis import CacheBreak, diagnose_cache
 from ebbtide.core.cache.prefix import CachedPrefix, find_cached_prefix
@@ -141,6 +142,22 @@ class Tracer:
         tokens = trace.tokens[-2] if has_grown else cached_tokens(prefix, view, sum(turn.overhead) or extra)
         trace.warm.append(min(tokens, trace.tokens[-1]))
         _add_bill(trace, turn)
+
+
+def scale_to_bills(trace: Trace, lines: Sequence[CallSavings]) -> Trace:
+    """The sizes that the session's bill counts with, as every other command shows them; parts scaled to match."""
+    if len(lines) != len(trace.tokens):
+        return trace
+    scales = [line.tokens / tokens if tokens else 1.0 for line, tokens in zip(lines, trace.tokens, strict=True)]
+    return replace(
+        trace,
+        tokens=[line.tokens for line in lines],
+        untouched=[line.untouched_tokens for line in lines],
+        parts={
+            name: [round(tokens * scale) for tokens, scale in zip(column, scales, strict=True)]
+            for name, column in trace.parts.items()
+        },
+    )
 
 
 def cached_tokens(prefix: CachedPrefix, view: View, overhead: int) -> int:
