@@ -1,13 +1,17 @@
 """Copies between stores are compared with their source, go on where they stopped, and never overwrite."""
 
 import itertools
+import subprocess
+import sys
+import time
 
 import pytest
 
 from ebbtide.core.errors import StoreError
+from ebbtide.store import open_store
 from ebbtide.store.copy import copy_sessions
 from ebbtide.store.tenants import tenant_project
-from store.stores import STORES
+from store.stores import STORES, server
 
 PAIRS = [pair for pair in itertools.permutations(STORES, 2) if pair != ("postgres", "postgres")]
 PROJECT = tenant_project("0123456789ab")
@@ -76,3 +80,55 @@ def test_a_damaged_session_is_not_copied(tmp_path):
     assert "damaged" in copied.problem
     with pytest.raises(StoreError):
         target.peek("s", project=PROJECT).verify()
+
+
+def test_sessions_of_two_tenants_of_one_name_are_not_mixed(tmp_path):
+    """The owner of a database sees both, and a folder has place for one."""
+    url = server().database_at(tmp_path)
+    for tenant in ("alice", "bob"):
+        open_store(url, tenant=tenant).open("s", now=1.0).commit([{"of": tenant}], at=1.0)
+    owner, target = open_store(url), STORES["directory"](tmp_path / "b")
+
+    problems = [copied.problem for copied in copy_sessions(owner, target, owner.list_sessions())]
+    alice = open_store(url, tenant="alice")
+    [copied] = copy_sessions(alice, target, alice.list_sessions())
+
+    assert ["--tenant" in problem for problem in problems] == [True, True]
+    assert copied.problem == ""
+    assert target.peek("s").read().records == [{"of": "alice"}]
+
+
+COPY = """
+import sys
+from ebbtide.store import open_store
+from ebbtide.store import open_store
+from ebbtide.store.copy import copy_sessions
+source, target = map(open_store, sys.argv[1:])
+print("begun", flush=True)
+for copied in copy_sessions(source, target, source.list_sessions()):
+    assert not copied.problem, copied.problem
+"""
+
+
+@pytest.mark.parametrize("origin", ["directory", "postgres"])
+def test_a_copy_that_is_killed_again_and_again_ends_with_everything(origin, tmp_path):
+    """As a process, both ways. Each kill leaves a beginning, which the next one extends."""
+    places = {"directory": str(tmp_path / "a" / "root"), "postgres": server().database_at(tmp_path)}
+    goal = next(kind for kind in places if kind != origin)
+    source, target = open_store(places[origin]), open_store(places[goal])
+    for name in "abc":
+        write(source, name, count=1500)
+    for delay in (0.05, 0.15, 0.3, 0.5):
+        started = subprocess.Popen([sys.executable, "-c", COPY, places[origin], places[goal]], stdout=subprocess.PIPE)
+        assert started.stdout.readline() == b"begun\n"
+        time.sleep(delay)
+        started.kill()
+        started.communicate()
+        for info in target.list_sessions():
+            known = target.peek(info.session, project=info.project).read().records
+            assert known == [{"n": n} for n in range(len(known))]
+
+    assert [copied.problem for copied in copy_sessions(source, target, source.list_sessions())] == [""] * 3
+    for name in "abc":
+        assert len(target.peek(name, project=PROJECT).read().records) == 1500
+        assert target.peek(name, project=PROJECT).read_blob("a.txt") == "é\ud800 text"

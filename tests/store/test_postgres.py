@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import psycopg
 import pytest
@@ -302,3 +303,131 @@ def test_rows_changed_or_removed_by_hand_are_damage(url):
         connection.execute("UPDATE ebbtide.commit SET data = overlay(data PLACING 'y' FROM 20) WHERE start = 0")
 
     assert {damage.kind for damage in log.verify().damage} >= {"altered"}
+
+
+# --- the two walls ----------------------------------------------------------------------------------------------------
+
+OF_BOB = {
+    "session": (
+        "INSERT INTO ebbtide.session (tenant, key, project, name) VALUES (%(bob)s, 'k', '', 'n')",
+        "name = 'n'",
+    ),
+    "commit": ("INSERT INTO ebbtide.commit VALUES (%(id)s, 99, %(bob)s, '')", "data = ''"),
+    "blob": ("INSERT INTO ebbtide.blob (tenant, key, name, sum, data) VALUES (%(bob)s, 'k', 'n', '', '')", "data = ''"),
+    "checkpoint": ("INSERT INTO ebbtide.checkpoint VALUES (%(id)s, %(bob)s, '')", "data = ''"),
+    "lease": ("INSERT INTO ebbtide.lease (tenant, key, holder) VALUES (%(bob)s, 'k', 'h')", "holder = 'h'"),
+}
+
+
+@pytest.mark.parametrize("tenant", [ALICE, "", "*"])
+@pytest.mark.parametrize("table", TABLES)
+def test_no_verb_reaches_a_row_of_another_tenant(url, table, tenant):
+    """As the role of the proxies, with its own tenant, with none, and with the one that only the owner may use."""
+    store = open_store(as_member(url))
+    logs = [write_session(store, name) for name in (ALICE, BOB)]
+    with server().connect(psycopg.conninfo.conninfo_to_dict(url)["dbname"]) as admin:
+        [(id,)] = admin.execute("SELECT id FROM ebbtide.session WHERE tenant = %s", (BOB,)).fetchall()
+        before = admin.execute(f"SELECT * FROM ebbtide.{table} WHERE tenant = %s ORDER BY 1, 2", (BOB,)).fetchall()
+        insert, change = OF_BOB[table]
+        with psycopg.connect(as_member(url), autocommit=True) as connection:
+            connection.execute("SELECT set_config('ebbtide.tenant', %s, false)", (tenant,))
+            mine = "tenant = %(bob)s OR true"
+            assert connection.execute(f"SELECT count(*) FROM ebbtide.{table} WHERE tenant = %s", (BOB,)).fetchone() == (
+                0,
+            )
+            counts = [
+                connection.execute(f"UPDATE ebbtide.{table} SET {change} WHERE tenant = %s", (BOB,)).rowcount,
+                connection.execute(f"DELETE FROM ebbtide.{table} WHERE tenant = %s", (BOB,)).rowcount,
+                connection.execute(f"SELECT FROM ebbtide.{table} WHERE {mine} FOR UPDATE", {"bob": BOB}).rowcount,
+            ]
+            for refused in (insert, f"TRUNCATE ebbtide.{table}"):
+                with pytest.raises(errors.InsufficientPrivilege):
+                    connection.execute(refused, {"bob": BOB, "id": id} if "%" in refused else None)
+            connection.execute("SET row_security = off")
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(f"SELECT * FROM ebbtide.{table}")
+        after = admin.execute(f"SELECT * FROM ebbtide.{table} WHERE tenant = %s ORDER BY 1, 2", (BOB,)).fetchall()
+
+    assert counts == [0, 0, 1 if tenant == ALICE else 0]
+    assert after == before != []
+    assert [log.verify().ok for log in logs] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"SET ROLE {OWNER}",
+        "CREATE TABLE ebbtide.mine (n int)",
+        "CREATE OR REPLACE FUNCTION ebbtide.sees(row_tenant text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
+        "DROP POLICY tenant ON ebbtide.session",
+        "CREATE POLICY mine ON ebbtide.session USING (true)",
+        "INSERT INTO ebbtide.migration (number) VALUES (99)",
+        "SELECT setval('ebbtide.fence', 1)",
+        f"GRANT {OWNER} TO {MEMBER}",
+    ],
+)
+def test_the_role_of_the_proxies_cannot_become_more(url, statement):
+    with psycopg.connect(as_member(url), autocommit=True) as connection, pytest.raises(errors.InsufficientPrivilege):
+        connection.execute(statement)
+
+
+def test_the_first_wall_holds_alone(empty):
+    """Every query names its tenant: without row-level security two tenants are as far apart as with it."""
+    open_store(empty()).check()
+    with psycopg.connect(empty(), autocommit=True) as connection:
+        for table in TABLES:
+            connection.execute(f"ALTER TABLE ebbtide.{table} NO FORCE ROW LEVEL SECURITY")
+            connection.execute(f"ALTER TABLE ebbtide.{table} DISABLE ROW LEVEL SECURITY")
+    alice, bob = (open_store(empty(), tenant=name) for name in ("alice", "bob"))
+    logs = {}
+    for store, name in ((alice, "alice"), (bob, "bob")):
+        logs[name] = log = store.open("s", now=1.0)
+        with log.lock() as fence:
+            log.save_blob("a.txt", f"of {name}")
+            end = log.commit([{"of": name}], at=1.0, fence=fence)
+        log.write_checkpoint([{"state of": name}], end, "1")
+
+    for store, name in ((alice, "alice"), (bob, "bob")):
+        restored = []
+        log = store.peek("s")
+        log.resume(restored.extend, "1")
+        assert (log.read().records, restored) == ([{"of": name}], [{"state of": name}])
+        assert log.read_blob("a.txt") == f"of {name}"
+        assert [len(log.list_blobs()), len(store.list_sessions()), log.verify().ok] == [1, 1, True]
+    store = open_store(empty(), tenant="carol")
+    assert (store.list_sessions(), store.peek("s").read().records) == ([], [])
+    store.gc(older_than=0.0, now=1e12)
+    with pytest.raises(StoreError):
+        store.delete_session("s", force=True)
+    alice.delete_session("s", force=True)
+    assert logs["bob"].read().records == [{"of": "bob"}]
+    assert logs["bob"].read_blob("a.txt") == "of bob"
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_lock_that_another_process_holds_is_waited_for_as_long_as_is_said(url):
+    holder, other = (open_store(url).open("s", now=1.0) for _ in range(2))
+    holder.commit([{"n": 1}], at=1.0)
+    with holder.lock() as fence, other.lock(timeout=0.05) as none:
+        assert fence
+        assert none == 0
+        assert other.read().records == [{"n": 1}], "readers never wait"
+    with other.lock() as fence:
+        assert fence
+
+
+def test_when_all_connections_are_in_use_others_are_told_and_go_on_later(url):
+    store = open_store(url)
+    logs = [store.open(f"s{n}", now=1.0) for n in range(18)]
+    with ExitStack() as held:
+        fences = [held.enter_context(log.lock(timeout=0.05)) for log in logs]
+        with pytest.raises(StoreError, match="connections of this process are in use"):
+            store.connections.take("lock", timeout=0.01)
+        assert logs[0].read().records == [], "reading needs none of these connections"
+    with logs[-1].lock() as fence:
+        logs[-1].commit([{"n": 1}], at=1.0, fence=fence)
+
+    assert [bool(fence) for fence in fences] == [True] * 16 + [False] * 2
+    assert logs[-1].read().records == [{"n": 1}]

@@ -5,6 +5,7 @@ A copy that was interrupted goes on where it stopped: what the target has alread
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,8 +32,11 @@ class Copied:
 
 def copy_sessions(source: Store, target: Store, infos: list[SessionInfo]) -> Iterator[Copied]:
     """Copy the sessions one by one. A session that cannot be copied is reported, and the others are."""
+    names = Counter((info.project, info.session) for info in infos)
     for info in infos:
         try:
+            if names[info.project, info.session] > 1:
+                raise StoreError("two tenants have a session of this name: copy those of each with --tenant")
             yield _copy(source, target, info)
         except StoreError as error:
             yield Copied(session=info.session, project=info.project, records=0, blobs=0, problem=str(error))
