@@ -21,6 +21,8 @@ WIRES: Mapping[str, Wire] = {
 }
 LIST_KEYS = tuple(dict.fromkeys(wire.list_key for wire in WIRES.values()))
 """Where providers keep the conversation. If a body has several, the first counts."""
+FRONT_FIELDS = frozenset().union(*(wire.front_fields for wire in WIRES.values()))
+"""Where any of them may have system prompt and tools."""
 DEFAULT_WIRE = "anthropic"
 """The wire of whatever names none: a log, a conversation of one's own, a body that fits several."""
 

@@ -16,9 +16,8 @@ from typing import Any
 
 from ebbtide.core.cache.prefix import are_same_objects, count_same_objects
 from ebbtide.core.errors import BadRequest
-from ebbtide.wire import LIST_KEYS
+from ebbtide.wire import FRONT_FIELDS, LIST_KEYS
 from ebbtide.wire.json_body import JsonBody, Tree, read_json_body
-from ebbtide.wire.protocol import SYSTEM_AND_TOOLS
 
 _NEAR = 4
 """How far from the end clients change messages as a habit: they move cache marks and reminders there."""
@@ -130,7 +129,7 @@ def _check_fields(request: Mapping[str, Any], key: str, before: Tree) -> None:
     for name, value in request.items():
         if not isinstance(name, str):
             raise BadRequest(f"a key must be a text, not a {type(name).__name__}")
-        if name != key and name not in SYSTEM_AND_TOOLS and value is not before.get(name, before):
+        if name != key and name not in FRONT_FIELDS and value is not before.get(name, before):
             to_plain(value, name)
 
 

@@ -34,9 +34,6 @@ from ebbtide.wire.turns import CallResult, Reply
 
 Json = Mapping[str, Any]
 
-SYSTEM_AND_TOOLS = frozenset(("system", "instructions", "tools", "functions", "toolConfig"))
-"""Fields in which any wire has its system prompt or tools. They are checked only if they change."""
-
 
 class MessageFormat(Protocol):
     """Messages as blocks, and the request around them."""
@@ -368,6 +365,8 @@ class Wire:
     """Written to logs: it must never change."""
     list_key: str
     """The field of a body that holds the conversation."""
+    front_fields: frozenset[str]
+    """The fields that may hold the system prompt and the tools. They are checked only if they change."""
     response_key: str
     """The field of a response that holds the reply. Only this wire's responses have it."""
     provider: str

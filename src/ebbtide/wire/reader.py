@@ -15,7 +15,7 @@ from ebbtide.core.errors import BadRequest
 from ebbtide.core.tokens.estimator import Estimator
 from ebbtide.core.types import HARNESS, OURS, Edit, Item
 from ebbtide.core.view import View
-from ebbtide.wire import guess, recognize
+from ebbtide.wire import FRONT_FIELDS, guess, recognize
 from ebbtide.wire.blocks import (
     BY_ORDER,
     SCHEME,
@@ -27,7 +27,7 @@ from ebbtide.wire.blocks import (
     group_by_message,
 )
 from ebbtide.wire.body import ParsedBody, is_equal, read_body, to_plain
-from ebbtide.wire.protocol import SYSTEM_AND_TOOLS, Wire
+from ebbtide.wire.protocol import Wire
 
 
 class Request(NamedTuple):
@@ -69,7 +69,8 @@ class Request(NamedTuple):
 class _SystemAndTools(NamedTuple):
     """System prompt and tools, with their hashes and token counts."""
 
-    values: tuple[Any, Any]
+    values: list[Any]
+    """Both, and the fields that hold more than they."""
     system: str
     tools: str
     overhead: tuple[int, int]
@@ -272,16 +273,18 @@ class Reader:
 
     def _read_system_and_tools(self, wire: Wire, tree: Mapping[str, Any]) -> _SystemAndTools:
         system, tools = wire.messages.system_and_tools(tree)
+        fields = (tree[name] for name in FRONT_FIELDS if name in tree)
+        values = [system, tools, *(field for field in fields if field is not system and field is not tools)]
         previous = self._system_and_tools
-        if previous is not None and is_equal((system, tools), previous.values):
+        if previous is not None and is_equal(values, previous.values):
             return previous
-        for name in SYSTEM_AND_TOOLS & tree.keys():
+        for name in FRONT_FIELDS & tree.keys():
             to_plain(tree[name], name)
         words = system if isinstance(system, str) else canonical_json(system) if system else ""
         schemas = tools if isinstance(tools, list) else []
         counted = sum(self.estimator.tool(canonical_json(tool)) for tool in schemas)
         overhead = self.estimator.text(words), counted
-        self._system_and_tools = _SystemAndTools((system, tools), digest(system), digest(tools), overhead)
+        self._system_and_tools = _SystemAndTools(values, digest(system), digest(tools), overhead)
         return self._system_and_tools
 
 

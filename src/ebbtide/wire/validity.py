@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from ebbtide.core.errors import BadRequest
 from ebbtide.core.records import uuid5
-from ebbtide.wire.protocol import SYSTEM_AND_TOOLS, Finding, Log, Repair, Wire
+from ebbtide.wire.protocol import Finding, Log, Repair, Wire
 
 Json = Any
 """A JSON value from a client: nothing about it is certain."""
@@ -122,7 +122,7 @@ def repair(
 
 def _find_unencodable_parts(wire: Wire, body: Mapping[str, Json], since: int) -> list[Finding]:
     """What is unsound in the messages from `since` on, and in the fields that were not accepted with those before."""
-    key, accepted = wire.list_key, SYSTEM_AND_TOOLS if since else ()
+    key, accepted = wire.list_key, wire.front_fields if since else ()
     fields = {name: value for name, value in body.items() if name != key and name not in accepted}
     new = body[key][since:]
     if is_encodable(fields) and all(is_encodable(part) for part in new):

@@ -8,6 +8,7 @@ from ebbtide.wire.protocol import Wire
 WIRE = Wire(
     name="anthropic",
     list_key="messages",
+    front_fields=frozenset(("system", "tools")),
     response_key="content",
     provider="anthropic",
     typical_model="claude-sonnet-4-5",

@@ -9,6 +9,8 @@ Block = Mapping[str, Any]
 
 CACHE_POINT = "cachePoint"
 """A block of its own behind what it caches. It is no content, so it is no item."""
+FRONT_FIELDS = frozenset(("system", "toolConfig"))
+"""Where the system prompt and the tools are."""
 KINDS = frozenset(
     {
         *("text", "image", "document", "video", "audio", "toolUse", "toolResult", "guardContent", CACHE_POINT),

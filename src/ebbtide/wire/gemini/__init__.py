@@ -1,6 +1,7 @@
 """The Gemini API: `generateContent`, of Google AI Studio and of Vertex AI."""
 
 from ebbtide.wire.gemini import messages, replies, rules, turns
+from ebbtide.wire.gemini.fields import FRONT_FIELDS
 from ebbtide.wire.gemini.history import History
 from ebbtide.wire.gemini.requests import Requests
 from ebbtide.wire.implicit_cache import IMPLICIT_CACHE
@@ -9,6 +10,7 @@ from ebbtide.wire.protocol import Wire
 WIRE = Wire(
     name="gemini",
     list_key="contents",
+    front_fields=FRONT_FIELDS,
     response_key="candidates",
     provider="gcp.gemini",
     typical_model="gemini-2.5-pro",

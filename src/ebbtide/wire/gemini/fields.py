@@ -14,6 +14,8 @@ from ebbtide.wire.blocks import as_mapping, as_str
 
 PLACEHOLDER_SIGNATURE = "skip_thought_signature_validator"
 """Google's documented signature for a call that the model did not make here (G5)."""
+FRONT_FIELDS = frozenset(("systemInstruction", "system_instruction", "tools"))
+"""Where the system prompt and the tools are."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 

@@ -9,6 +9,7 @@ from ebbtide.wire.protocol import Wire
 WIRE = Wire(
     name="openai_chat",
     list_key="messages",
+    front_fields=frozenset(("tools", "functions")),
     response_key="choices",
     provider="openai",
     typical_model="gpt-4o",

@@ -9,6 +9,7 @@ from ebbtide.wire.protocol import Wire
 WIRE = Wire(
     name="openai_responses",
     list_key="input",
+    front_fields=rules.FRONT_FIELDS,
     response_key="output",
     provider="openai",
     typical_model="gpt-5",

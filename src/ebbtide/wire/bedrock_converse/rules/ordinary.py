@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
-from ebbtide.wire.bedrock_converse.blocks import is_cache_point
+from ebbtide.wire.bedrock_converse.blocks import FRONT_FIELDS, is_cache_point
 from ebbtide.wire.bedrock_converse.rules.content import CALL_ID, TOOL_NAME, separates_text
 from ebbtide.wire.blocks import as_mapping, as_str
-from ebbtide.wire.protocol import SYSTEM_AND_TOOLS
 from ebbtide.wire.validity import Json, is_encodable
 
 Block = Mapping[str, Json]
@@ -27,7 +26,7 @@ def is_ordinary(body: Mapping[str, Json], since: int, call_ids: AbstractSet[str]
         return False
     if separates_text(as_str(body.get("modelId") or body.get("model"))):
         return False
-    accepted = SYSTEM_AND_TOOLS if since else ()
+    accepted = FRONT_FIELDS if since else ()
     for name, value in body.items():
         if name != "messages" and name not in accepted and type(value) is not str and not is_encodable(value):
             return False

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ebbtide.wire.gemini.fields import FRONT_FIELDS
 from ebbtide.wire.gemini.rules.content import has_address, is_list_of_parts
 from ebbtide.wire.gemini.rules.signatures import wants_signatures
-from ebbtide.wire.protocol import SYSTEM_AND_TOOLS
 from ebbtide.wire.validity import Json, is_encodable
 
 Part = Mapping[str, Json]
@@ -25,7 +25,7 @@ _TYPES: Mapping[str, type] = {
 
 
 def is_ordinary(body: Mapping[str, Json], since: int) -> bool:
-    accepted = SYSTEM_AND_TOOLS if since else ()
+    accepted = FRONT_FIELDS if since else ()
     for name, value in body.items():
         if type(value) is not _TYPES.get(name, type(value)):
             return False

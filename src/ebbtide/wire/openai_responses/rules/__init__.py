@@ -43,10 +43,12 @@ from ebbtide.wire.openai_responses.rules.items import (
     kind,
 )
 from ebbtide.wire.openai_responses.rules.pairs import pair_outputs, regroup
-from ebbtide.wire.protocol import SYSTEM_AND_TOOLS, Log
+from ebbtide.wire.protocol import Log
 from ebbtide.wire.validity import SHAPE, Indexed, Json, is_encodable
 
 Body = Mapping[str, Json]
+FRONT_FIELDS = frozenset(("instructions", "tools"))
+"""Where the system prompt and the tools are."""
 
 
 def repair(body: Body, since: int, call_ids: AbstractSet[str], _breakpoints: int | None, log: Log) -> Body:
@@ -96,7 +98,7 @@ def drop_broken_thinking(item: Json) -> Json:
 
 
 def is_ordinary(body: Body, since: int, _call_ids: AbstractSet[str], _breakpoints: int | None) -> bool:
-    accepted = SYSTEM_AND_TOOLS if since else ()
+    accepted = FRONT_FIELDS if since else ()
     for name, value in body.items():
         if type(value) is not bool and name != "input" and name not in accepted and not is_encodable(value):
             return False
