@@ -189,6 +189,7 @@ function labelBeyond(u: uPlot, calls: Calls, ratio: number): void {
   const first = calls.untouched.findIndex((tokens) => tokens > top) + 1;
   ctx.fillStyle = variable("--soft");
   ctx.font = `${11 * ratio}px system-ui`;
+  ctx.textAlign = "left";
   const words = `↑ ${short(most)} ${t("untouched")}`;
   const x = u.valToPos(first, "x", true) + 6 * ratio;
   const wide = ctx.measureText(words).width;

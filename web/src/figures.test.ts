@@ -11,15 +11,15 @@ import { speak, t } from "./words";
 
 describe("figures", () => {
   test("tokens are short, and never rounded up into another unit's look", () => {
-    expect([0, 999, 1000, 1049, 12_345, 99_949, 99_951, 999_499, 999_600, 6_200_000].map(short)).toEqual([
+    expect([0, 999, 1000, 1049, 12_345, 99_949, 160_938, 999_949, 999_950, 6_200_000].map(short)).toEqual([
       "0",
       "999",
       "1k",
       "1k",
       "12.3k",
       "99.9k",
-      "100k",
-      "999k",
+      "160.9k",
+      "999.9k",
       "1M",
       "6.2M",
     ]);
@@ -31,7 +31,7 @@ describe("figures", () => {
       "$12.35",
       "$0.0421",
       "$0.00012",
-      "−$0.500",
+      "−$0.50",
     ]);
   });
   test("what hides or turns words is written out", () => {

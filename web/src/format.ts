@@ -3,8 +3,7 @@
 export function short(n: number): string {
   if (n < 0) return `−${short(-n)}`;
   if (n < 1000) return String(Math.round(n));
-  if (n < 99_950) return `${trimmed(n / 1000)}k`;
-  if (n < 999_500) return `${Math.round(n / 1000)}k`;
+  if (n < 999_950) return `${trimmed(n / 1000)}k`;
   return `${trimmed(n / 1_000_000)}M`;
 }
 
@@ -21,7 +20,7 @@ export function dollars(n: number | null): string {
   const size = Math.abs(n);
   const sign = n < 0 ? "−" : "";
   if (size === 0) return "$0";
-  const digits = size >= 1 ? 2 : size >= 0.1 ? 3 : size >= 0.001 ? 4 : 5;
+  const digits = size >= 0.1 ? 2 : size >= 0.001 ? 4 : 5;
   return `${sign}$${size.toFixed(digits)}`;
 }
 

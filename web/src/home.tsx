@@ -179,10 +179,10 @@ function Saved({ row }: { row: Listed }) {
   const would = row.figures?.simulated;
   return (
     <span
-      class={usd > 0 && !would ? "cell saved gain" : "cell saved"}
+      class={would ? "cell saved would" : usd > 0 ? "cell saved gain" : "cell saved"}
       title={would ? t("wouldSave", dollars(usd)) : ""}
     >
-      {would ? <i>{t("wouldSave", dollars(usd))}</i> : dollars(usd)}
+      {would && <small>{t("wouldHave")}</small>} {dollars(usd)}
     </span>
   );
 }

@@ -61,7 +61,7 @@ export function RecallView({ source, place, go, stored }: { source: Source; plac
               {hit.path && <span class="mono path">{seen(hit.path)}</span>}
               {hit.copies > 1 && <span class="chip">{t("times", hit.copies)}</span>}
               <span class="grow" />
-              <span class="faint">
+              <span class="faint nowrap">
                 {t("line")} {hit.line}
               </span>
               <span class="faint mono">{hit.handle}</span>
