@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 USES = (
     ("ebb --version", ["--version"]),
     ("ebb demo, in a pipe", ["demo", "--no-wait"]),
-    ("ebb fit --example", ["fit", "--example", "--explain"]),
+    ("ebb fit --example", ["fit", "--example", "--window", "120k", "--explain"]),
     ("ebb explain --example", ["explain", "--example", "--window", "100k"]),
 )
 

@@ -146,7 +146,7 @@ def test_links_lead_somewhere(page):
     assert not [link for link in links if not (page.parent / link).exists()]
 
 
-@pytest.mark.parametrize(("window", "why"), [("100k", "old tool result"), ("64k", "replaced by collected facts")])
+@pytest.mark.parametrize(("window", "why"), [("120k", "old tool result"), ("64k", "replaced by collected facts")])
 def test_the_readmes_command_fits_the_example(window, why, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
 

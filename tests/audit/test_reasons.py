@@ -1,7 +1,7 @@
 """The reason that people read says how old a removed result was, and whether anybody used it since."""
 
 from ebbtide.audit.history import build_history
-from ebbtide.audit.reasons import explain_reason
+from ebbtide.audit.reasons import explain_reason, explain_reasons
 from ebbtide.store import open_store
 from runtime.sessions import body, call, context, loop, result, run
 
@@ -41,6 +41,16 @@ def test_a_file_that_was_used_again_is_only_old(tmp_path):
 
     assert found["src/f0.py"][0].endswith(" old")
     assert found["src/f1.py"][0].startswith("not used for ")
+
+
+def test_several_edits_share_a_range_of_ages(tmp_path):
+    run(context(store=tmp_path, window=20_000), loop(24, LINES))
+    history = build_history(open_store(tmp_path).peek("default").read().records, session="default")
+    step = next(step for step in history.steps if sum(edit.by == "clear_results" for edit in step.batch.edits) > 1)
+    edits = [edit for edit in step.batch.edits if edit.by == "clear_results"]
+
+    ages = [int(explain_reason(history, step, edit).split()[3]) for edit in edits]
+    assert explain_reasons(history, step, edits) == f"not used for {min(ages)} to {max(ages)} calls"
 
 
 def test_a_reason_of_its_own_is_kept(tmp_path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO, TypeAlias
 from ebbtide import screen
 from ebbtide.accounting.savings import EditSavings
 from ebbtide.audit.history import History, Step
+from ebbtide.audit.reasons import explain_reasons
 from ebbtide.core.stub import stored_names
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import Edit
@@ -92,7 +93,8 @@ def print_steps(
         screen.draw(screen.styled_text(("", "")), file=file)
         screen.draw(_rule_table(steps, cost), file=file)
         screen.draw(screen.styled_text(("", "")), file=file)
-        _print_all(steps, cost, file) if shows_all else _print_largest(steps, cost, file)
+        print_edits = _print_all if shows_all else _print_largest
+        print_edits(history, steps, cost, file)
     screen.print_text(*history.refusals, file=file)
 
 
@@ -108,12 +110,17 @@ def _rule_table(steps: Sequence[Step], cost: SessionCost) -> RenderableType:
     return screen.table(("removed by", *figures), rows, figures=figures)
 
 
-def _print_largest(steps: Sequence[Step], cost: SessionCost, file: TextIO | None) -> None:
+def _print_largest(history: History, steps: Sequence[Step], cost: SessionCost, file: TextIO | None) -> None:
     rows = [(step, edits, totals) for step in steps for edits, totals in _groups(step, cost)]
     rows.sort(key=lambda row: -row[2].tokens)
     figures = ("call", "tokens")
     cells = [
-        [str(step.turn.number), short_number(totals.tokens), _describe(edits, step, _SHORT_PATH), edits[0].reason]
+        [
+            str(step.turn.number),
+            short_number(totals.tokens),
+            _describe(edits, step, _SHORT_PATH),
+            explain_reasons(history, step, edits),
+        ]
         for step, edits, totals in rows[:TOP]
     ]
     screen.draw(screen.table(("call", "tokens", "the largest", "why"), cells, figures=figures, clips="why"), file=file)
@@ -125,12 +132,12 @@ def _print_largest(steps: Sequence[Step], cost: SessionCost, file: TextIO | None
     )
 
 
-def _print_all(steps: Sequence[Step], cost: SessionCost, file: TextIO | None) -> None:
+def _print_all(history: History, steps: Sequence[Step], cost: SessionCost, file: TextIO | None) -> None:
     figures = amount_names(cost)
     columns = ("by", "what", "why", *figures, "paid back")
     for step in steps:
         screen.draw(screen.styled_text((one_line(_headline(step)), "bold")), file=file)
-        screen.draw(screen.table(columns, _rows(step, cost), figures=figures, wraps="what"), file=file)
+        screen.draw(screen.table(columns, _rows(history, step, cost), figures=figures, wraps="what"), file=file)
         screen.print_text(_summarize(step, cost), "", file=file)
 
 
@@ -147,9 +154,15 @@ def _describe(edits: Sequence[Edit], step: Step, width: int = MAX_PATH) -> str:
     return describe_edit(edits[0], step, width) + (f" × {len(edits)}" if len(edits) > 1 else "")
 
 
-def _rows(step: Step, cost: SessionCost) -> list[list[str]]:
+def _rows(history: History, step: Step, cost: SessionCost) -> list[list[str]]:
     return [
-        [edits[0].by, _describe(edits, step), edits[0].reason, *amounts(totals), totals.paid_back]
+        [
+            edits[0].by,
+            _describe(edits, step),
+            explain_reasons(history, step, edits),
+            *amounts(totals),
+            totals.paid_back,
+        ]
         for edits, totals in _groups(step, cost)
     ]
 

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         ebb fit request.json > fitted.json
         cat request.json | ebb fit --window 32k --explain | curl -d @- https://...
         ebb fit request.json --session nightly --store ./agents
-        ebb fit --example --explain > /dev/null
+        ebb fit --example --window 120k --explain > /dev/null
     """
     settings = resolve_settings(args)
     source = read_input(resolve_target(args), args.max_bytes)
