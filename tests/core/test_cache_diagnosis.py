@@ -52,6 +52,7 @@ class TestBreaks:
             ({"messages": [*TALK[:3], "x", *TALK[4:9]]}, "message", "message 3 changed"),
             ({"messages": ["x", *TALK[1:9]]}, "message", "message 0 changed"),
             ({"at": 480.0}, "expired", "300 s since the last call"),
+            ({"at": 79_778.0}, "expired", "22 h since the last call"),
             ({"at": 480.0, "messages": ["x", *TALK[1:9]]}, "expired", "kept for 300 s"),
             ({"messages": TALK[:30], "marks": (29,)}, "look-back", "within 20 blocks"),
             ({}, "provider", "the provider dropped it"),

@@ -3,7 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { Break, CacheMap, Calls } from "./api";
 import type { Go } from "./app";
-import { dollars, seen, short, whole } from "./format";
+import { dollars, lasting, seen, short, whole } from "./format";
 import { useAsk, useKeys } from "./hooks";
 import { type Source, Trouble } from "./item";
 import { VirtualList } from "./list";
@@ -121,7 +121,7 @@ function OneCall({ source, at, version, theme }: { source: Source; at: number; v
           <span class="faint">{t("expected")}</span>
         )}
         {value.pause !== null && (
-          <span class="faint">{t("pause", Math.round(value.pause), Math.round(value.ttl))}</span>
+          <span class="faint">{t("pause", lasting(value.pause), lasting(value.ttl))}</span>
         )}
       </div>
       <Strip map={value} theme={theme} />

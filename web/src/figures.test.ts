@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import { address, ask, type Calls, type Summary } from "./api";
 import { ceiling } from "./chart";
 import { diff, folded } from "./diff";
-import { ago, dollars, percent, seen, short } from "./format";
+import { ago, dollars, lasting, percent, seen, short } from "./format";
 import { Heights } from "./heights";
 import { pieces } from "./recall";
 import { format, HOME, parse, TABS } from "./route";
@@ -36,6 +36,9 @@ describe("figures", () => {
   });
   test("what hides or turns words is written out", () => {
     expect(seen("a\u202eb\u200bc\u{e0041}\x07 水位\n\tok")).toBe("a\\u202eb\\u200bc\\u{e0041}\\x07 水位\n\tok");
+  });
+  test("a length of time is in its largest unit", () => {
+    expect([14, 300, 3600, 79_598, 400_000].map(lasting)).toEqual(["14 s", "300 s", "60 min", "22 h", "5 d"]);
   });
   test("shares and time", () => {
     expect([0, 0.004, 0.5, 1].map(percent)).toEqual(["0%", "0.4%", "50%", "100%"]);
@@ -198,7 +201,7 @@ describe("words", () => {
     expect([t("breaksSeen", 1), t("same", "1"), t("pause", 1, 1)]).toEqual([
       "1 cache break",
       "1 line unchanged",
-      "1 s after the previous call; cached for 1 s",
+      "1 after the previous call; cached for 1",
     ]);
     expect([1, 2].map((n) => t("storySummaries", n))).toEqual([
       "1 summary took the place of old turns.",

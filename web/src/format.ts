@@ -59,6 +59,14 @@ export function moment(at: number): string {
   return `${day} ${two(when.getHours())}:${two(when.getMinutes())}:${two(when.getSeconds())}`;
 }
 
+/** A length of time in its largest unit: nobody reads 79598 s. */
+export function lasting(seconds: number): string {
+  if (seconds < 600) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172_800) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86_400)} d`;
+}
+
 export function ago(iso: string, now: number = Date.now()): { n: number; unit: "s" | "m" | "h" | "d" } {
   const seconds = Math.max(0, (now - Date.parse(iso)) / 1000);
   if (seconds < 60) return { n: Math.round(seconds), unit: "s" };

@@ -11,6 +11,7 @@ from typing import Literal
 
 from ebbtide.core.cache.breakpoints import LOOK_BACK
 from ebbtide.core.cache.prefix import RECENT_REQUESTS, common_prefix_length, min_prefix_tokens, needs_breakpoints
+from ebbtide.core.text.preview import format_duration
 from ebbtide.core.types import SentRequest, Usage
 
 DROP, LOST = 0.05, 2000
@@ -120,7 +121,10 @@ def _cause(before: SentRequest, call: SentRequest) -> tuple[Cause, str]:
     """Expiry first: on a cold cache a change costs nothing, and we make ours then (R133)."""
     paused = call.at - before.at
     if paused >= before.ttl:
-        return "expired", f"{paused:.0f} s since the last call, and the cache is kept for {before.ttl:.0f} s"
+        return (
+            "expired",
+            f"{format_duration(paused)} since the last call, and the cache is kept for {format_duration(before.ttl)}",
+        )
     if call.model != before.model:
         return "model", f"the model changed from {before.model} to {call.model}"
     if call.tools != before.tools:

@@ -16,6 +16,7 @@ from operator import eq, is_
 from typing import overload
 
 from ebbtide.core.edit_rules import covered_range
+from ebbtide.core.text.preview import format_duration
 from ebbtide.core.types import HOUR, Edit, SentRequest, Usage
 from ebbtide.core.view import View
 
@@ -267,7 +268,8 @@ def _cold(sent: Sequence[SentRequest], now: float, key: tuple[str, str, str], pr
     if other:
         return f"another {' and '.join(other)}"
     if now - last.at >= last.ttl:
-        return f"expired: the last call was {now - last.at:.0f} s ago, and is kept for {last.ttl:.0f} s"
+        paused, kept = format_duration(now - last.at), format_duration(last.ttl)
+        return f"expired: the last call was {paused} ago, and is kept for {kept}"
     if not _count_cached(last, last.prefix):
         return "the last call left no message in the cache"
     alike = common_prefix_length(last.prefix, prefix)

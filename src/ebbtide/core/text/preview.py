@@ -200,3 +200,11 @@ def _flags_before(text: str, at: int) -> int:
 def pluralize(number: float, noun: str) -> str:
     """Format a count with a noun that takes an s: `1 edit`, `2 edits`, `1,200 edits`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def format_duration(seconds: float) -> str:
+    """A length of time in its largest unit: `300 s`, `22 h`."""
+    for limit, length, unit in ((600, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h")):
+        if seconds < limit:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} d"
