@@ -14,11 +14,14 @@ from ebbtide.config import claude_directory, load_settings
 from ebbtide.config_keys import TTLS
 from ebbtide.core.errors import BadRequest
 from ebbtide.formats.claude_folder import find_claude_session
-from ebbtide.fronts.replay.output import build_document, print_csv, print_tables
+from ebbtide.fronts.replay.frontier_chart import print_frontier
+from ebbtide.fronts.replay.output import build_document, print_csv, print_heading, print_tables, print_trust
 from ebbtide.fronts.replay.plots import check_plot_path, draw_plot
 from ebbtide.fronts.replay.policy_names import USUAL, list_policies, parse_policies
 from ebbtide.prices import find_rates
-from ebbtide.replay.run import OnProgress, ReplayOptions, ReplayResult, replay, replay_on_ray
+from ebbtide.replay.frontier import ARMS as FRONTIER_ARMS
+from ebbtide.replay.frontier import build_frontier
+from ebbtide.replay.run import OnProgress, ReplayOptions, ReplayResult, replay, replay_on_ray, totals
 from ebbtide.replay.sources import Source, find_sessions
 from ebbtide.store import is_database, show_store
 
@@ -39,9 +42,13 @@ def main(arguments: Sequence[str]) -> int:
     calls and that were still in the request. A policy is better than another if it is cheaper AND keeps more.
     docs/reference/replay.md explains each score, with its formula.
 
+    --frontier asks which of keep-more, balanced and spend-less is for you: what each would have cost, what
+    it would have missed, and the one that it would choose, with the reason.
+
     examples:
       ebb replay --example                                   see what it does, in seconds
       ebb replay last                                        your last session of Claude Code, the usual policies
+      ebb replay --frontier --claude last                    which setting is for me? A table, a chart and an answer
       ebb replay ~/.claude/projects/-home-me-app             all sessions of a project
       ebb replay sessions/ --policies default,masking --window 128k --plot out.png
       ebb replay sessions/ --policies all --json > scores.json
@@ -68,14 +75,19 @@ def main(arguments: Sequence[str]) -> int:
     results = _replay(args, paths, options)
     if not any(score.calls for result in results for score in result.scores.values()):
         raise BadRequest(_describe_failure(results))
+    frontier = build_frontier(totals(results)) if args.frontier else None
     if args.json:
-        screen.print_json(build_document(results, options))
+        screen.print_json(build_document(results, options, frontier))
     elif args.csv:
         print_csv(results)
+    elif frontier:
+        print_heading(results, options)
+        print_frontier(frontier)
+        print_trust(results)
     else:
         print_tables(results, options)
     if args.plot:
-        draw_plot(args.plot, results, options)
+        draw_plot(args.plot, results, options, frontier)
         screen.notify(f"ebb: wrote the plot to {args.plot}")
     return 0
 
@@ -85,12 +97,20 @@ def _options(args: argparse.Namespace) -> ReplayOptions:
     if args.model and find_rates(args.model) is None:
         raise BadRequest(f"the price table knows neither {args.model!r} nor its family")
     return ReplayOptions(
-        policies=parse_policies(args.policies) if args.policies is not None else USUAL,
+        policies=_policies(args),
         window=_check_window(settings.window or (example.WINDOW if args.example and not args.paths else _WINDOW)),
         ttl=TTLS[args.ttl],
         model=args.model or "",
         has_recall=not args.no_recall,
     )
+
+
+def _policies(args: argparse.Namespace) -> tuple[str, ...]:
+    if args.frontier and args.policies is not None:
+        raise BadRequest("--frontier replays its own policies: leave --policies out")
+    if args.frontier:
+        return FRONTIER_ARMS
+    return USUAL if args.policies is None else parse_policies(args.policies)
 
 
 def _check_window(tokens: int) -> int:
@@ -100,7 +120,8 @@ def _check_window(tokens: int) -> int:
 
 
 def _paths(args: argparse.Namespace) -> list[Source]:
-    names = [*args.paths, *([str(example.path())] if args.example else [])]
+    claude = [] if args.claude is None else [str(find_claude_session(claude_directory(), args.claude))]
+    names = [*args.paths, *claude, *([str(example.path())] if args.example else [])]
     if not names:
         raise BadRequest("give the files or folders of sessions, or --example for the one that comes with Ebbtide")
     paths = find_sessions([_path_of(name) for name in names])
@@ -164,8 +185,10 @@ def command_line() -> argparse.ArgumentParser:
     add = parser.add_argument
     sources = "recorded sessions, folders or databases of them, or ids of Claude Code"
     add("paths", nargs="*", metavar="PATH|URL|SESSION", help=sources)
+    add("--claude", metavar="SESSION", help="a session of Claude Code: an id, its beginning, or `last`")
     add("--example", action="store_true", help="use the session that comes with Ebbtide")
     add("--policies", metavar="A,B", help="which to compare; `all` for all. Default: raw, recorded and the presets")
+    add("--frontier", action="store_true", help="compare keep-more, balanced and spend-less, and choose one")
     add("--list", action="store_true", help="list the policies, with a line on each")
     add("--window", metavar="TOKENS", help="such as 200k, the default; of the example 100k")
     add("--model", metavar="M", help="prices and cache rules of this model; default: the recorded one")

@@ -17,6 +17,7 @@ from ebbtide.core.text.preview import pluralize
 from ebbtide.display import make_visible, round_number, short_number
 from ebbtide.fronts.replay.verdict import comparable, describe_result
 from ebbtide.prices import find_rates
+from ebbtide.replay.frontier import Frontier
 from ebbtide.replay.measures import CALIBRATION_FORMAT, GROUPS, MEASURES, Calibration, Measure, calibrate
 from ebbtide.replay.measures import measure as measure_score
 from ebbtide.replay.run import ReplayOptions, ReplayResult, failures, totals
@@ -60,6 +61,16 @@ def print_tables(results: Sequence[ReplayResult], options: ReplayOptions) -> Non
         for part in _parts(measures, scores, screen.console().width):
             screen.draw(_table(title, part, scores))
         screen.draw(_text(_NOTES[title], style="dim"))
+    print_trust(results)
+
+
+def print_heading(results: Sequence[ReplayResult], options: ReplayOptions) -> None:
+    screen.draw(_text(_heading(results, options)))
+    print()
+
+
+def print_trust(results: Sequence[ReplayResult]) -> None:
+    """Print how far our bills are from the recorded ones, with which prices, and what could not be read."""
     print()
     for line in (*_trust(results), *_prices(results), *_unread(results)):
         screen.draw(_text(line))
@@ -193,8 +204,11 @@ def _unread(results: Sequence[ReplayResult]) -> Iterator[str]:
         yield f"  and {len(failed) - _LISTED} more: --json lists all"
 
 
-def build_document(results: Sequence[ReplayResult], options: ReplayOptions) -> dict[str, object]:
-    return {
+def build_document(
+    results: Sequence[ReplayResult], options: ReplayOptions, frontier: Frontier | None = None
+) -> dict[str, object]:
+    chosen = {"frontier": frontier.as_dict()} if frontier else {}
+    return chosen | {
         "terms": {
             "policies": list(options.policies),
             "window": options.window,

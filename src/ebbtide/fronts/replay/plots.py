@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from ebbtide.core.errors import BadConfig, BadRequest
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import round_number
+from ebbtide.policy import DIAL
+from ebbtide.replay.frontier import Frontier
 from ebbtide.replay.measures import measure
 from ebbtide.replay.run import ReplayOptions, ReplayResult, totals
 from ebbtide.replay.score import CallPoint, Score
@@ -60,7 +62,9 @@ def check_plot_path(path: str) -> None:
         raise BadConfig("a plot needs the extra: pip install 'ebbtide[replay]'")
 
 
-def draw_plot(path: str, results: Sequence[ReplayResult], options: ReplayOptions) -> None:
+def draw_plot(
+    path: str, results: Sequence[ReplayResult], options: ReplayOptions, frontier: Frontier | None = None
+) -> None:
     # Without pyplot, which looks for a display and keeps figures alive.
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -73,6 +77,8 @@ def draw_plot(path: str, results: Sequence[ReplayResult], options: ReplayOptions
     for axes in (left, right):
         _style(axes)
     _bills(left, scores, looks)
+    if frontier:
+        _dial(left, frontier)
     _windows(right, _longest(results), looks, options)
     files = sum(1 for result in results if not result.error)
     ttl = "1 hour" if options.ttl > 300 else "5 minutes"
@@ -148,9 +154,31 @@ def _bills(axes: Axes, scores: Mapping[str, Score], looks: Mapping[str, _Look]) 
         )  # fmt: skip
     if any(score.recoverable for score in scores.values()):
         axes.text(
-            0.01, 0.015, "a line up: with_search by one search", transform=axes.transAxes, fontsize=8.5,
+            0.01, 0.015, "a line up: with what one search finds", transform=axes.transAxes, fontsize=8.5,
             color="#666666",
         )  # fmt: skip
+
+
+def _dial(axes: Axes, frontier: Frontier) -> None:
+    """Connect the points of the dial, show what misses cost, and ring the point to choose."""
+    dial = [point for name, point in frontier.points.items() if name in DIAL and point.available is not None]
+    if not dial:
+        return
+    bills, shares = [point.of_raw(point.bill) for point in dial], [point.available or 0.0 for point in dial]
+    axes.plot(bills, shares, color=_INK, linewidth=1, alpha=0.5, zorder=1)
+    for point, share in zip(dial, shares, strict=True):
+        totals_at = [point.of_raw(point.bill), point.of_raw(point.total)]
+        axes.plot(totals_at, [share, share], color="#888888", linewidth=1, linestyle=":", zorder=1)
+        axes.plot(totals_at[1:], [share], "o", color="#888888", markerfacecolor="white", markersize=5, zorder=2)
+    chosen = frontier.points[frontier.choice]
+    axes.plot(
+        [chosen.of_raw(chosen.bill)], [chosen.available or 0.0], "o", markersize=19, markerfacecolor="none",
+        markeredgecolor=_INK, zorder=2,
+    )  # fmt: skip
+    axes.set_title(
+        f"What each setting costs and keeps; choose {frontier.choice} (ringed)", loc="left", fontsize=12, color=_INK
+    )
+    axes.text(0.01, 0.05, "open circle: with what misses cost", transform=axes.transAxes, fontsize=8.5, color="#666666")
 
 
 def _frame(axes: Axes, points: Mapping[str, tuple[float, float]]) -> None:

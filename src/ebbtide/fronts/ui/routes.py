@@ -36,7 +36,7 @@ from ebbtide.fronts.ui.serialize import (
 )
 from ebbtide.fronts.ui.trace import Trace, cached_tokens, list_batch_marks, scale_to_bills
 from ebbtide.money import SessionCost, session_cost, session_figures
-from ebbtide.policy import POLICY_NAMES, PRESETS
+from ebbtide.policy import POLICY_NAMES, preset
 from ebbtide.recall.search import mask_page, search_masked
 from ebbtide.replay.policies import NAMES
 from ebbtide.runtime import Context
@@ -91,7 +91,7 @@ class Inspector:
             {
                 "version": __version__,
                 "allow_undo": self.allow_undo,
-                "policies": [name for name in POLICY_NAMES if name in PRESETS],
+                "policies": list(dict.fromkeys(preset(name).name for name in POLICY_NAMES)),
                 "arms": list(NAMES),
                 "setting": asdict(self.library.setting),
                 "total": len(rows),
