@@ -330,7 +330,7 @@ def _mcp() -> Iterator[Check]:
     """Check that any call is answered with text."""
     with tempfile.TemporaryDirectory() as folder:
         stored_session(Path(folder))
-        desk = RecallServer(store=open_store(folder), session="one", projects=frozenset(("p",)))
+        desk = RecallServer((open_store(folder),), frozenset(("p",)), "one")
 
         def check(data: bytes) -> None:
             try:

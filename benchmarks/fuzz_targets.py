@@ -37,6 +37,7 @@ from ebbtide.summary.check import check_summary as check_answer  # noqa: E402
 from ebbtide.summary.layout import read_summary_text, write_summary_text  # noqa: E402
 from ebbtide.summary.sections import merge_summaries, shorten_summary, split_sections  # noqa: E402
 from ebbtide.wire import WIRES  # noqa: E402
+from ebbtide.wire.amazon_stream import read_events, to_server_sent_events  # noqa: E402
 from ebbtide.wire.body import read_body  # noqa: E402
 from ebbtide.wire.overflow import find_overflow  # noqa: E402
 from ebbtide.wire.reader import Reader  # noqa: E402
@@ -44,6 +45,7 @@ from ebbtide.wire.replies import parse_event  # noqa: E402
 from ebbtide.wire.sse import EventReader  # noqa: E402
 from ebbtide.wire.validity import repair, violations  # noqa: E402
 from poison.anthropic_cases import CASES  # noqa: E402
+from poison.bedrock_cases import BEDROCK  # noqa: E402
 from poison.gemini_cases import GEMINI  # noqa: E402
 from poison.openai_cases import CHAT, RESPONSES  # noqa: E402
 from upstream import events  # noqa: E402
@@ -71,7 +73,13 @@ def pure(name: str, reads: str, seeds: Callable[[], list[bytes]], check: Check, 
 
 # --- requests -------------------------------------------------------------------------------------------------------
 
-POISON = {"anthropic": CASES, "openai_chat": CHAT, "openai_responses": RESPONSES, "gemini": GEMINI}
+POISON = {
+    "anthropic": CASES,
+    "openai_chat": CHAT,
+    "openai_responses": RESPONSES,
+    "gemini": GEMINI,
+    "bedrock_converse": BEDROCK,
+}
 
 
 def requests(wire: str) -> list[bytes]:
@@ -120,9 +128,23 @@ def _turn(wire: str) -> Check:
 
 
 def streams(wire: str) -> list[bytes]:
-    """Return realistic streams."""
+    """Return realistic streams of server-sent events."""
     bodies = [body for seed in range(4) for body in islice(grow(wire, seed, 2), 1, None, 3)]
-    return [b"".join(events.stream(wire, body, json.loads(_ANSWERS[wire]))) for body in bodies]
+    raw = [b"".join(events.stream(wire, body, json.loads(_ANSWERS[wire]))) for body in bodies]
+    return [to_server_sent_events(stream) for stream in raw] if wire == "bedrock_converse" else raw
+
+
+def amazon_streams() -> list[bytes]:
+    answer = json.loads(_ANSWERS["bedrock_converse"])
+    return [b"".join(events.stream("bedrock_converse", {}, answer))]
+
+
+def _amazon_stream(data: bytes) -> None:
+    """Check that a stream that breaks off gives the first of the events that the whole stream gives."""
+    whole = list(read_events(data))
+    json.dumps(whole)
+    cut = list(read_events(data[: len(data) * 2 // 3]))
+    assert cut == whole[: len(cut)], "events depend on what comes after them"
 
 
 _ANSWERS: dict[str, str] = {
@@ -150,6 +172,11 @@ _ANSWERS: dict[str, str] = {
         {"functionCall": {"name": "ebb_read", "args": {"handle": "x"}}, "thoughtSignature": "c2ln"},
         {"functionCall": {"id": "c1", "name": "bash", "args": {}}}]}}], "modelVersion": "gemini-x", "responseId": "g1",
         "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 7, "totalTokenCount": 12}}""",
+    "bedrock_converse": """{"output": {"message": {"role": "assistant", "content": [
+        {"reasoningContent": {"reasoningText": {"text": "let me see", "signature": "c2ln"}}}, {"text": "I look."},
+        {"toolUse": {"toolUseId": "t1", "name": "ebb_read", "input": {"handle": "x"}}},
+        {"toolUse": {"toolUseId": "t2", "name": "bash", "input": {}}}]}}, "stopReason": "tool_use",
+        "usage": {"inputTokens": 5, "outputTokens": 7, "totalTokens": 12}, "metrics": {"latencyMs": 1}}""",
 }
 """Text, thinking, a recall call and a call of the client's."""
 
@@ -389,6 +416,7 @@ def targets() -> list[Target]:
                 b"[DONE]",
             )
         )  # type: ignore[misc]
+    made.append(pure("amazon-stream", "Amazon's event streams", amazon_streams, _amazon_stream, b":event-type"))
     made.append(
         pure(
             "overflow",

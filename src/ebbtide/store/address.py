@@ -6,7 +6,7 @@ import re
 from urllib.parse import urlsplit
 
 _SCHEMES = ("postgresql://", "postgres://")
-_SECRETS = re.compile(r"((?:pass|ssl)\w*=)[^&\s]*", re.IGNORECASE)
+_SECRETS = re.compile(r"((?:^|&)(?:pass|ssl)\w*=)[^&\s]*", re.IGNORECASE)
 
 
 def is_database(where: str) -> bool:

@@ -37,7 +37,7 @@ _FIELDS = (
     "inputTokenLimit",
 )
 _ROUTE = re.compile(r"/(chat/completions|responses|messages|models/[^/:]+:\w+)\Z")
-_VERSION = re.compile(r"/v\d+\w*\Z")
+_VERSION = re.compile(r"/v\d\w*\Z")
 
 Json = Mapping[str, object]
 RawHeaders = Sequence[tuple[bytes, bytes]]
@@ -136,7 +136,7 @@ def _window_of_ollama(shown: Json) -> int | None:
         if isinstance(info, dict)
         else []
     )
-    match = re.search(r"(?m)^\s*num_ctx\s+(\d+)", str(shown.get("parameters", "")))
+    match = re.search(r"(?m)^[ \t]*num_ctx[ \t]+(\d+)", str(shown.get("parameters", "")))
     known = [window for window in (*limits, _tokens(int(match[1])) if match else None) if window is not None]
     return min(known, default=None)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 _LARGEST = 4 << 20
 """Bytes. Larger files are no settings."""
-_JSON_TOKEN = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_JSON_TOKEN = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
 _ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*)")
 
@@ -69,7 +69,7 @@ def read_env(path: Path) -> dict[str, str]:
 def _unquote(value: str) -> str:
     if value[:1] in ("'", '"'):
         return value[1:].partition(value[0])[0]
-    return re.sub(r"\s+#.*", "", value)
+    return re.split(r"\s#", value, maxsplit=1)[0].rstrip()
 
 
 def folders_up(folder: Path, home: Path) -> Iterator[Path]:

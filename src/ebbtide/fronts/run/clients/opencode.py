@@ -16,7 +16,7 @@ VARIABLE = "OPENCODE_CONFIG_CONTENT"
 _PROVIDERS = ("anthropic", "openai")
 """Those whose addresses are known without settings."""
 _NAMES = ("config.json", "opencode.json", "opencode.jsonc")
-_SUBSTITUTE = re.compile(r"\{(env|file):([^}]+)\}")
+_SUBSTITUTE = re.compile(r"\{(env|file):([^{}]+)\}")
 
 
 def plan(around: Surroundings, launch: Launch) -> LaunchPlan:
