@@ -37,6 +37,7 @@ MODELS = {
     "openai_chat": "gpt-5",
     "openai_responses": "gpt-5",
     "gemini": "gemini-3-pro-preview",
+    "bedrock_converse": "anthropic.claude-sonnet-4-5-20250929-v1:0",
 }
 Body = dict[str, Any]
 
@@ -58,6 +59,11 @@ def exchange(wire: str, step: Step) -> list[Body]:
         response = {"id": step.id, "name": step.tool, "response": {"output": step.result}}
         said = [{"text": step.said}, call]
         return [{"role": "model", "parts": said}, {"role": "user", "parts": [{"functionResponse": response}]}]
+    if wire == "bedrock_converse":
+        call = {"toolUse": {"toolUseId": step.id, "name": step.tool, "input": step.arguments}}
+        result = {"toolResult": {"toolUseId": step.id, "content": [{"text": step.result}]}}
+        said = [{"text": step.said}, call]
+        return [{"role": "assistant", "content": said}, {"role": "user", "content": [result]}]
     call = {"call_id": step.id, "name": step.tool, "arguments": json.dumps(step.arguments)}
     said = [{"type": "output_text", "text": step.said}]
     return [
@@ -69,7 +75,10 @@ def exchange(wire: str, step: Step) -> list[Body]:
 
 def body_of(wire: str, talk: list[Body]) -> Body:
     about: Body = {"max_tokens": 1_000} if wire == "anthropic" else {}
-    return {"model": MODELS[wire], **about, WIRES[wire].list_key: talk}
+    if wire == "bedrock_converse":
+        # It takes calls only from those who define tools.
+        about = {"toolConfig": {"tools": [{"toolSpec": {"name": "Read", "inputSchema": {"json": {"type": "object"}}}}]}}
+    return {WIRES[wire].turns.model_field: MODELS[wire], **about, WIRES[wire].list_key: talk}
 
 
 def idle(wire: str, exchanges: int) -> Iterator[Callable[[], object]]:
