@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 import ebbtide
+from ebbtide.store import MemoryStore
 from fronts.sdk.clients import client as sdk_client
 from fronts.sdk.test_loops import usage_in
 from upstream.prefix import units
@@ -288,3 +289,27 @@ def test_a_model_named_as_summarizer_is_asked_through_the_same_client():
     assert request.status == 200
     assert "wants the gauge of Brest minded" in json.dumps(request.parsed)
     assert any(edit.by == "summarize" for edit in report.edits)
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+@pytest.mark.parametrize("keeps_files", [False, True], ids=["memory", "directory"])
+async def test_what_left_is_found_read_and_taken_back_through_the_client(is_awaited, keeps_files, tmp_path):
+    """With a store in memory too, and through both sides of Google's client."""
+    history, way = [user("Read them all.")], awaited if is_awaited else whole
+    store = tmp_path if keeps_files else MemoryStore()
+    with Upstream(script(), window=WINDOW) as upstream:
+        wrapped = ebbtide.wrap(client(upstream), window=WINDOW, store=store, durable=False)
+        for _ in range(20):
+            last = await ask(way, wrapped, history)
+        sessions = (wrapped.aio if is_awaited else wrapped).ebbtide
+
+        assert sessions.report() is last
+        edits = sessions.edits()
+        hit = sessions.recall("src/f0.py")[0]
+        assert "src/f0.py" in sessions.read(hit.handle).text
+        undone = sessions.undo()
+        assert undone
+        assert len(sessions.edits()) == len(edits) - len(undone)
+        await ask(way, wrapped, history)
+
+    assert [exchange.refused for exchange in upstream.requests if exchange.refused] == []
