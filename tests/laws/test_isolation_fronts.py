@@ -23,10 +23,10 @@ from ebbtide.policy import PRESETS
 from ebbtide.recall.search import RecallSearch
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
-from fronts.proxy.agent import PATHS, addressed
+from fronts.proxy.agent import PATHS as AGENT_PATHS
+from fronts.proxy.agent import addressed
 from fronts.proxy.proxy_runner import Running, post, proxied
 from fronts.sdk.clients import client
-from fronts.sdk.test_genai import client as google_client
 from laws.canaries import SYSTEM, Body, body_of, marks, next_reply, topic_of
 from laws.interleaving import CHANGES, WINDOW, Side, operate
 from laws.test_isolation import SEEDS, conversations, seeded
@@ -39,6 +39,7 @@ TURN = "x-turn-of-test"
 HANDLES = re.compile(r"\b(?:history[\w-]*|call_[\w-]+)\.txt\b|#[0-9a-f]{8}\b")
 CHANGED = (*(name for name in CHANGES if name != "clear"), "rewind", "fork")
 """What a client can do to its own history."""
+PATHS = {**AGENT_PATHS, "bedrock_converse": "/model/us.anthropic.claude-sonnet-4-5-20250929-v1:0/converse"}
 WIRES = tuple(PATHS)
 
 
@@ -156,16 +157,22 @@ class Wrapped:
 
     def __init__(self, wire: str, upstream: Upstream, **options: Any) -> None:
         self.watch, self.sessions = Watch(wire), dict[str, str]()
-        raw = google_client(upstream) if wire == "gemini" else client(wire.removeprefix("openai_"), upstream)
+        raw: Any = client(wire.removeprefix("openai_").removesuffix("_converse"), upstream)
         self._sdk: Any = ebbtide.wrap(raw, on_report=self._report, **options)
         self._sending = threading.local()
+        if wire == "bedrock_converse":
+            raw.meta.events.register("before-call", self._name_turn)
+
+    def _name_turn(self, params: dict[str, Any], **_: object) -> None:
+        """Amazon's client takes no headers with a call."""
+        params["headers"][TURN] = self._sending.turn
 
     def _report(self, session: str, report: object) -> None:
         self.sessions[self._sending.label] = session
 
     def send(self, side: Side) -> None:
         name, body = self.watch.turn(side)
-        self._sending.label = side.label
+        self._sending.label, self._sending.turn = side.label, name
         self._call(body, {TURN: name})
 
     def _call(self, body: Body, headers: dict[str, str]) -> None:
@@ -184,6 +191,9 @@ class Wrapped:
             "openai_chat": lambda: sdk.chat.completions,
             "openai_responses": lambda: sdk.responses,
         }
+        if wire == "bedrock_converse":
+            sdk.converse(**body)
+            return
         resources[wire]().create(**body, extra_headers=headers)
 
 

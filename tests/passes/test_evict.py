@@ -1,6 +1,7 @@
 """The last resort (R200, R252, E15)."""
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -219,3 +220,16 @@ def test_sage_parts_no_pair():
     lines = ("user:a", "say:90", "user:c", *READ, "say:d", "user:e")
 
     assert outline(after(evict_messages, *lines, keep=3)) == "nataU"
+
+
+def test_an_exchange_that_an_edit_inserted_is_left_to_that_edit():
+    """A recall that the client never saw: between two messages of the user it is an exchange of its own."""
+    items = talk("user:a", "pinned say:b", "user:c", "user:d", *READ, "user:e")
+    inserted = tuple(replace(item, id="", call_id="r1") for item in talk("call:recall", "result:300"))
+    put = Edit(by="recall", insert_after=items[2].id, replacement=inserted)
+    view = View.of(items).apply([put])
+    shown = len(view.entries)
+
+    assert shown == len(items) + 2
+    edits = list(evict(view, situation(view, blob_names=SHELF), keep=0))
+    assert outline(view.apply(edits)).startswith("UaUatU")

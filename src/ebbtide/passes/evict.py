@@ -78,7 +78,11 @@ def _evict(
         return is_kept(entry) or _is_summary(view, entry) or entry.id in note_ids
 
     chunk = min(chunk, offloader.plan_input.budget.window // 8)
-    edits = (_replace_by_note(offloader, group, stays, stub) for group in _groups(view, exchanges, stays, chunk))
+    spans = (
+        (group, covered_range(view, group[0][0], group[-1][1])) for group in _groups(view, exchanges, stays, chunk)
+    )
+    # A group without originals is one that an edit inserted: it leaves with that edit alone.
+    edits = (_replace_by_note(offloader, group, span, stays, stub) for group, span in spans if span is not None)
     # A note longer than what it replaces would only block a later one.
     yield from (edit for edit in edits if edit.saved > 0)
 
@@ -127,12 +131,12 @@ def _can_leave(view: View, entries: Sequence[Item], stays: Stays) -> bool:
     return all(sum(other is edit for other in edits) == len(edit.replacement) for edit in edits)
 
 
-def _replace_by_note(offloader: Offloader, group: Sequence[Exchange], stays: Stays, stub: Template) -> Edit:
+def _replace_by_note(
+    offloader: Offloader, group: Sequence[Exchange], span: tuple[str, str], stays: Stays, stub: Template
+) -> Edit:
     view, start, stop = offloader.view, group[0][0], group[-1][1]
     entries = view.entries[start:stop]
     stay = [entry if entry.id in view.index else replace(entry, id="") for entry in entries if stays(entry)]
-    span = covered_range(view, start, stop)
-    assert span is not None, "an exchange that may leave has originals under it"
     transcript = _transcript(view.originals[view.index[span[0]] : view.index[span[1]] + 1])
     path, blobs = offloader.save_blob(HISTORY, transcript)
     removed = total_tokens(entries) - total_tokens(stay)

@@ -40,7 +40,10 @@ def looping(wire: str):
 
 
 def addressed(path: str, body: Body) -> tuple[str, Body]:
-    """The path and the body of a request; Gemini's path says whether it is streamed, and for which model it is."""
+    """The path and the body of a request; Gemini's path says whether it is streamed, and for which model it is. So does
+    Bedrock's."""
+    if "modelId" in body:
+        return path, {name: value for name, value in body.items() if name != "modelId"}
     if "contents" not in body:
         return path, body
     body = {name: value for name, value in body.items() if name != "model"}
