@@ -43,8 +43,11 @@ def edits_apply(trial: Trial) -> None:
     # Hidden thinking may count for nothing; all else that leaves makes room.
     worth = [edit for edit in plan.edits if edit.replacement]
     assert plan.after.tokens <= plan.before.tokens - len(worth)
-    # An edit holds where its ends are. Fed back, one that notes something and keeps both would note it again.
-    assert [edit.by for edit in worth if {"", edit.first, edit.last} <= {item.id for item in edit.replacement}] == []
+    # An edit holds where all that it covers is. Fed back, one that notes something and keeps it all would note it again.
+    kept = [(edit, {item.id for item in edit.replacement}) for edit in worth]
+    assert [edit.by for edit, ids in kept if ids >= {"", *(item.id for item in trial.covered(edit))}] == []
+    shown = Counter(entry.id for entry in plan.after.entries)
+    assert [id for id, count in shown.items() if count > 1] == [], "an entry is there twice"
 
 
 def pairs_stay_together(trial: Trial) -> None:

@@ -219,6 +219,16 @@ class TestWhatItCovers:
         halves = [entry.kind for entry in after.entries if entry.call_id and entry.call_id == held.call_id]
         assert halves == (["call", "result"] if "call" in item else [])
 
+    @pytest.mark.parametrize("newest", [("pinned user:go on",), ("pinned image:400", "+user:go on")])
+    def test_the_newest_message_is_there_once_if_it_is_pinned(self, newest):
+        """Inside an open loop: the message before it is compacted too, and carried over."""
+        view = View.of(talk(*TURNS, *newest, *("call:Read p.py", "result:3000") * 6))
+        edit = fold(view, partial(EAGER, keep_tokens=10))
+
+        pinned = next(item.id for item in view.originals if item.pinned)
+        assert pinned in {item.id for item in covered(view, edit)}
+        assert [entry.id for entry in view.apply([edit]).entries].count(pinned) == 1
+
 
 class TestSummaryContent:
     view = View.of(talk("memory:Use tabs.", *TURNS[1:], "user:next"))

@@ -255,14 +255,14 @@ class CompactionDraft:
             notes, limit=limit, count=self._count, save_blob=self.offloader.save_blob
         )
         ids = protected_ids(self.view) | {item.id for item in recent}
-        ids -= {item.id for item in self._project_instructions}
+        ids -= {item.id for item in self._project_instructions} | self._newest_ids
         items = [item for item in self.covered.originals if item.id in ids]
         return (*listed, *sorted(items, key=lambda item: item.role != "user")), blobs
 
     def _user_messages(self) -> Content:
-        live = newest_user_message(self.view) if self.layout.keeps_newest_message else frozenset[str]()
+        newest = self._newest_ids
         messages = [
-            item for item in self.covered.originals if (is_user_text(item) and not item.pinned) or item.id in live
+            item for item in self.covered.originals if (is_user_text(item) and not item.pinned) or item.id in newest
         ]
         if not messages:
             return (), ()
@@ -278,9 +278,14 @@ class CompactionDraft:
             limit=self._max_user_messages,
             count=self._count,
             save_blob=self.offloader.save_blob,
-            whole_count=sum(item.id in live for item in messages),
+            whole_count=sum(item.id in newest for item in messages),
             may_shorten=self.limits.total is None,
         )
+
+    @property
+    def _newest_ids(self) -> frozenset[str]:
+        """The user's newest message, which goes with the user's other messages whether or not it is pinned."""
+        return newest_user_message(self.view) if self.layout.keeps_newest_message else frozenset()
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
