@@ -68,6 +68,7 @@ BEDROCK = [
     bedrock("two of the user in a row", "validity.md:A5", "A5", user(words("and?"))),
     bedrock("ends with the assistant", "validity.md:A6", "A6", assistant(words("hm"))),
     bedrock("an id with a colon", "validity.md:A14", "A14", assistant(call("functions.Bash:0")), user(told("functions.Bash:0"))),
+    bedrock("a result whose id is a list", "fuzz.py:request-bedrock_converse", "A14 K1", assistant(call()), user(told(["t1"]))),
     bedrock("one id in two turns", "validity.md:A15", "A15", assistant(call()), user(told()), assistant(call()), user(told())),
     bedrock("arguments as text", "validity.md:A21", "A21", assistant(call(input='{"command": "ls"}')), user(told())),
     bedrock("a result as text", "validity.md:A22", "A22", assistant(call()), user({"toolResult": {"toolUseId": "t1", "content": "ok"}})),

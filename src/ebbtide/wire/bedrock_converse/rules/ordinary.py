@@ -104,7 +104,7 @@ class _Walk:
         if type(result) is not dict or not result.keys() <= _RESULT_FIELDS:
             return False
         identity, content = result.get("toolUseId"), result.get("content")
-        if identity not in self.open_ids or type(content) is not list or not content:
+        if type(identity) is not str or identity not in self.open_ids or type(content) is not list or not content:
             return False
         self.open_ids.discard(identity)
         if result.get("status", "success") not in ("success", "error"):
