@@ -146,6 +146,15 @@ def test_links_lead_somewhere(page):
     assert not [link for link in links if not (page.parent / link).exists()]
 
 
+def test_the_overview_and_the_menu_lead_to_every_page():
+    docs = ROOT / "docs"
+    pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} - {"index.md"}
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+
+    assert pages - set(LINK.findall((docs / "index.md").read_text(encoding="utf-8"))) == set()
+    assert pages - set(re.findall(r"[\w/-]+\.md", menu)) == set()
+
+
 @pytest.mark.parametrize(("window", "why"), [("120k", "old tool result"), ("64k", "replaced by collected facts")])
 def test_the_readmes_command_fits_the_example(window, why, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
