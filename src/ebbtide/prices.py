@@ -87,7 +87,7 @@ def _table() -> DataSnapshot:
     try:
         from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
     except ImportError as error:
-        raise BadConfig("there are no prices without the package genai-prices: pip install 'ebbtide[replay]'") from error
+        raise BadConfig("there are no prices without an extra: pip install 'ebbtide[replay]'") from error
     return get_snapshot()
 
 
