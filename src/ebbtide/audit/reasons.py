@@ -40,7 +40,7 @@ def explain_reasons(history: History, step: Step, edits: Sequence[Edit]) -> str:
 
 
 def _age_of(history: History, step: Step, edit: Edit) -> _Age | None:
-    """None if the edit has a reason of its own, or the history does not say how old its items were."""
+    """None if the edit has its own reason, or the history does not say how old its items were."""
     items = step.covered_items(edit)
     if edit.by not in _BY_AGE or not items:
         return None

@@ -123,7 +123,7 @@ _CAN_SEARCH = _OURS | {"lean"}
 LIBRARY = "+library"
 """Ends the name of a contender that sets the cache breakpoints itself, for a program that sets none."""
 UNMARKED = "+library-unmarked"
-"""The same with `marks=False`: nobody sets breakpoints."""
+"""The same with `marks=False`: there are no breakpoints."""
 _DIAL = tuple(policy.name for policy in DIAL.values())
 NAMES = tuple(dict.fromkeys(("raw", "recorded", *_DIAL, "default+library", *PRESETS, "default+model", *PEERS)))
 

@@ -144,7 +144,7 @@ def _build_session(
 
 
 def is_sent(call: RecordedCall) -> bool:
-    """Whether a model was called. Claude Code writes replies of its own into its log, and names their model so."""
+    """Whether a model was called. Claude Code writes its own replies into its log, and names their model so."""
     return not call.model.startswith("<")
 
 

@@ -32,7 +32,7 @@ class LogReplaced(StoreError):
 
 
 class LockLost(StoreError):
-    """The session was locked by somebody else since this lock was taken. Nothing was written."""
+    """The session was locked by another process since this lock was taken. Nothing was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,5 +226,5 @@ class DatabaseStore(Store, Protocol):
         ...
 
     def close(self) -> None:
-        """Close the connections that nobody uses. The store can still be used, and connects again."""
+        """Close the connections that are not in use. The store can still be used, and connects again."""
         ...

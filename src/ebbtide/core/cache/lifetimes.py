@@ -50,7 +50,7 @@ def plan_hour(
 
     `key` is model, system prompt and tools. `standing` is the last message that the newest batch of edits left as it
     was, `is_front_marked` whether the client marks what comes before the messages. What is kept for an hour stays so on
-    every request. New places are added only if nothing of them is cached: nobody documents that a longer lifetime
+    every request. New places are added only if nothing of them is cached: no provider documents that a longer lifetime
     upgrades what is cached for a shorter one.
     """
     if pauses.ignored:

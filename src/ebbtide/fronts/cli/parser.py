@@ -177,7 +177,7 @@ READING = ("--claude", "--wire", "--max-bytes", "--window", "--policy", "--store
 
 
 def resolve_settings(args: argparse.Namespace) -> Settings:
-    """Apply the command line over the environment and the settings files. The example has a window of its own."""
+    """Apply the command line over the environment and the settings files. The example has its own window."""
     options = vars(args)
     arguments = {key: options.get(key) or None for key in ("window", "policy", "store", "model")}
     settings = load_settings(arguments=arguments)

@@ -125,7 +125,7 @@ def next_steps(window: int) -> tuple[str, ...]:
 
 
 def _newest(events: Sequence[Event], room: int) -> Sequence[Event]:
-    """The newest events; the overflow stays, because without it nobody sees why the others are needed."""
+    """The newest events; the overflow stays, because without it you do not see why the others are needed."""
     newest = events[-room:]
     overflow = [event for event in events[: len(events) - len(newest)] if event.kind == "overflow"]
     return [*overflow, *newest[len(overflow) :]]

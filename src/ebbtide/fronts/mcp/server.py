@@ -28,7 +28,7 @@ class RecallServer:
     """Answers tool calls from one session: the named one, or the newest of its projects."""
 
     stores: Sequence[Store]
-    """A database shows each tenant by a store of its own."""
+    """A database shows each tenant by a separate store."""
     projects: frozenset[str]
     """Projects whose sessions may be read."""
     session: str = ""

@@ -194,7 +194,7 @@ class Meters:
         total[0] += seconds
 
     def prometheus(self, gauges: Mapping[str, int] | None = None) -> str:
-        """All figures as text, with `gauges` that somebody else knows."""
+        """All figures as text, with `gauges` from other parts of the proxy."""
         return "\n".join(self._lines({"ebb_in_flight": self.in_flight, **(gauges or {})})) + "\n"
 
     def _lines(self, gauges: Mapping[str, int]) -> Iterator[str]:

@@ -97,7 +97,7 @@ def _describe_work(session: ProxySession) -> str:
 
 @contextmanager
 def announced_in(store: str, address: str) -> Iterator[None]:
-    """Say in the store where this proxy is, for `ebb top`. Where that cannot be written, nobody needs to know."""
+    """Say in the store where this proxy is, for `ebb top`. Where that cannot be written, that is no error."""
     if is_database(store):
         yield
         return

@@ -54,7 +54,7 @@ class ProviderWindows:
         self._questions: dict[str, asyncio.Task[None]] = {}
 
     async def learn(self, model: str, url: str, headers: RawHeaders) -> None:
-        """Ask for the window of a model that nobody knows. Later requests for it wait for the same answer."""
+        """Ask for the window of an unknown model. Later requests for it wait for the same answer."""
         if not model or self.settings.known_window_for(model) is not None:
             return
         if model not in self._questions:

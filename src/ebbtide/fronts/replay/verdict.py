@@ -1,4 +1,4 @@
-"""What a replay comes to, in sentences before the tables, and which figures get a star in them.
+"""The result of a replay, in sentences before the tables, and which figures get a star in them.
 
 A policy that sends what a provider refuses is not the best in anything, and one that is cheap because it loses what the
 agent needs later is not the best in cost. So stars compare only policies that are alike in that.

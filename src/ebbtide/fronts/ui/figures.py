@@ -1,4 +1,4 @@
-"""What each session in the list holds, cost and saved. A thread of its own adds it up, the newest session first.
+"""What each session in the list holds, cost and saved. A separate thread adds it up, the newest session first.
 
 A log must be read to its end for that, which takes a second for a large one. So the list is shown at once, and the
 figures appear as they are known.

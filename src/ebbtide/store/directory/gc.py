@@ -1,4 +1,4 @@
-"""Removes sessions as a whole: old ones, or those that somebody wants gone. And results that no remaining log names.
+"""Removes sessions as a whole: old ones, or those that a user deletes. And results that no remaining log names.
 
 The stubs of a fork name files of the session it came from, so names are looked for in every log that mentions the
 session. `gc` removes only sessions that Ebbtide started, and nothing that is younger than a day or that a process has
@@ -230,7 +230,7 @@ def _removed(root: StoreRoot, session: _Session, logs: Sequence[BlobInfo], blobs
 
 
 def _remove(root: StoreRoot, session: _Session, logs: Sequence[BlobInfo], blobs: Sequence[BlobInfo]) -> bool:
-    """Remove files of a session that nobody uses; False if somebody does."""
+    """Remove files of a session that no process uses; False if one does."""
     lock = SessionLock(root, session.folder, session.stem)
     if not lock.acquire(0):
         return False

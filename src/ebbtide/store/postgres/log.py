@@ -312,7 +312,7 @@ class PostgresLog:
             self._mutex.release()
 
     def _commit_anew(self, records: Sequence[Record], at: float, fence: int) -> Position:
-        """Commit in a transaction of its own."""
+        """Commit in a separate transaction."""
         place = self._place
         begin_turn = partial(self._begin, _KEEP_ROW, LOCK_TIMEOUT)
         with place.as_store_error("write to"):

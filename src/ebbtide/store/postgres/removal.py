@@ -1,4 +1,4 @@
-"""Removes sessions from the database: old ones, or those that somebody wants gone; and results that no log names."""
+"""Removes sessions from the database: old ones, or those that a user deletes; and results that no log names."""
 
 from __future__ import annotations
 

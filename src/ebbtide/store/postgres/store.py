@@ -114,7 +114,7 @@ class PostgresStore:
         self.connections.observers.add(self._observer)
 
     def close(self) -> None:
-        """Close the connections that nobody uses. The store can still be used, and connects again."""
+        """Close the connections that are not in use. The store can still be used, and connects again."""
         with suppress(StoreError):
             self._give_back()
         self.connections.close()

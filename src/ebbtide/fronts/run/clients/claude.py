@@ -27,7 +27,7 @@ _UNREAD_MODES = {
 }
 """Modes that the proxy cannot serve, by their variable."""
 _SIGNED = "signs each request (SigV4), and a request that was changed on the way would be refused"
-_UNREAD = "has an API of its own, which Ebbtide does not read"
+_UNREAD = "has its own API, which Ebbtide does not read"
 _REGIONS = {"global": "aiplatform.googleapis.com"}
 _MULTI_REGIONS = ("us", "eu")
 _ADMINISTRATOR = {

@@ -7,7 +7,7 @@ from ebbtide.fronts.run.launch import Launch
 from ebbtide.fronts.run.plan import LaunchPlan, Routes, Surroundings, is_true, option_value
 
 _VARIABLES = {"gemini": "GOOGLE_GEMINI_BASE_URL", "vertex": "GOOGLE_VERTEX_BASE_URL"}
-_LOGIN = "with a Google login it asks a service of its own, which Ebbtide does not read"
+_LOGIN = "with a Google login it asks Google's own service, which Ebbtide does not read"
 _LOGINS = ("oauth-personal", "login-with-google", "cloud-shell", "compute-default-credentials")
 
 
