@@ -26,6 +26,10 @@ class Refused(Exception):
     """The provider refused the request."""
 
 
+class NoAnswer(Exception):
+    """The provider failed each time, such as a local server that cannot parse what its model wrote."""
+
+
 class Model(Protocol):
     wire: str
 
@@ -82,14 +86,16 @@ class Api:
         elif self.key:
             headers["authorization"] = f"Bearer {self.key}"
         request = urllib.request.Request(self.address.rstrip("/") + _PATHS[self.wire], data, headers)
-        for attempt in range(_ATTEMPTS):
+        failure = ""
+        for attempt in range(_ATTEMPTS if self.key else 1):
             try:
                 with urllib.request.urlopen(request, timeout=_SECONDS) as response:
                     answer: dict[str, Any] = json.load(response)
                     return answer
             except urllib.error.HTTPError as error:
-                if (error.code in (408, 409, 429) or error.code >= 500) and attempt + 1 < _ATTEMPTS:
-                    time.sleep(2.0**attempt)
+                if error.code in (408, 409, 429) or error.code >= 500:
+                    failure = f"HTTP {error.code}: {error.read()[:200].decode(errors='replace')}"
+                    time.sleep(2.0**attempt if self.key else 0.0)
                     continue
                 raise Refused(f"HTTP {error.code}: {error.read()[:300].decode(errors='replace')}") from None
-        raise AssertionError("the last attempt returns or raises")
+        raise NoAnswer(failure)

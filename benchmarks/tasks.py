@@ -31,7 +31,7 @@ from typing import Any
 
 from task_arms import MISSING, PROGRAM, TOOL, Arm, arms
 from task_conversations import NONE, Task, as_session, generate
-from task_models import Api, Model, Reader, Refused
+from task_models import Api, Model, NoAnswer, Reader, Refused
 
 from ebbtide.core.tool_calls import SEARCH_TOOL
 from ebbtide.core.types import Usage
@@ -234,6 +234,9 @@ def _runs(
         except Refused as error:
             print(f"refused: {error}", file=sys.stderr)
             run = Run(kind=task.kind, is_refused=True)
+        except NoAnswer as error:
+            print(f"no answer: {error}", file=sys.stderr)
+            run = Run(kind=task.kind)
         run.in_reach = reach.get(task.kind, True)
         yield run
 
