@@ -20,7 +20,11 @@ def choose(keep_more, balanced, spend_less):
     [
         ((score(14, 980), score(12, 950), score(10, 940)), "spend-less", "$2.00 less than balanced"),
         ((score(14, 980), score(12, 950), score(10, 920)), "balanced", "keep only 92.0% of what the agent used again"),
-        ((score(14, 980), score(12, 950), score(11, 940, repaired=2)), "balanced", "only $0.00 once its misses are"),
+        (
+            (score(14, 980), score(12, 950), score(11, 940, repaired=2)),
+            "balanced",
+            "save nothing once its misses are paid",
+        ),
         ((score(12, 980), score(11, 950, repaired=2), score(10, 900, repaired=5)), "keep-more", "$1.00 less than"),
         ((score(20, 1000), score(20, 1000), score(20, 1000)), "balanced", "far below the window"),
     ],

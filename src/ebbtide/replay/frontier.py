@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from ebbtide.policy import DIAL
 from ebbtide.replay.score import Score
 
-ARMS = ("raw", "recorded", *DIAL)
+RAW = "raw"
+ARMS = (RAW, "recorded", *DIAL)
 """What is replayed for a frontier."""
 BALANCED = "balanced"
 _FLOOR = 0.02
@@ -66,7 +67,7 @@ class Frontier:
 
 def build_frontier(scores: Mapping[str, Score]) -> Frontier:
     """Read the points from the scores of `ARMS`, and choose one of the dial."""
-    points = {name: _point(name, scores[name], scores["raw"]) for name in ARMS}
+    points = {name: _point(name, scores[name], scores[RAW]) for name in ARMS}
     choice = _choose(points)
     return Frontier(points=points, choice=choice, reason=_reason(points, choice))
 
@@ -125,10 +126,9 @@ def _reason(points: Mapping[str, Point], choice: str) -> str:
             f" again, instead of {_kept(chosen)}"
         )
     more = points["keep-more"]
-    return (
-        f"it costs {_dollars(max(0.0, more.total - chosen.total))} less than keep-more, and spend-less would save"
-        f" only {_dollars(max(0.0, saved))} once its misses are paid"
-    )
+    little = f"save only {_dollars(saved)}" if saved > 0 else "save nothing"
+    extra = _dollars(max(0.0, more.total - chosen.total))
+    return f"it costs {extra} less than keep-more, and spend-less would {little} once its misses are paid"
 
 
 def _kept(point: Point) -> str:

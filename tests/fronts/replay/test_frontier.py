@@ -50,6 +50,19 @@ def test_points_that_are_near_each_other_all_have_a_name(capsys):
     assert all(name in chart for name in POINTS)
 
 
+def test_where_raw_costs_many_times_more_it_is_outside_and_the_others_have_the_room(capsys):
+    def score(bill: float, available: int) -> Score:
+        return Score(calls=9, bill=bill, used=100, available=available, in_context=available)
+
+    scores = (score(100, 100), score(18, 83), score(25, 93), score(20, 92), score(15, 90))
+    print_frontier(build_frontier(dict(zip(POINTS, scores, strict=True))))
+
+    chart = capsys.readouterr().out.partition("available when needed")[2]
+    assert chart.splitlines()[1].endswith("raw, at 1.00 →")
+    places = [line.index("●") for line in chart.splitlines() if line.count("●") == 1 and "the bill" not in line]
+    assert max(places) - min(places) > 15
+
+
 def test_without_a_name_that_was_used_again_there_is_no_chart_but_an_answer(ebb, session):
     result = ebb("replay", "--frontier", session, *SMALL)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide import screen
 from ebbtide.policy import DIAL
-from ebbtide.replay.frontier import Frontier, Point
+from ebbtide.replay.frontier import RAW, Frontier, Point
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 _WIDEST, _ROWS = 100, 13
 _PIPE = 80
 """Columns of a chart in a pipe."""
+_MIN_RANGE = 0.1
+"""The least that the horizontal axis spans, as a share of raw's bill. Where that is far off, it is outside."""
 _LEFT = 8
 """Columns of the labels of the vertical axis, with the axis."""
-_GLYPHS = {"bill": "●", "total": "○", "way": "─", "axis": "│", "tick": "┤", "corner": "└", "cut": "┴"}
-_PLAIN = {"bill": "*", "total": "o", "way": "-", "axis": "|", "tick": "+", "corner": "+", "cut": "+"}
+_GLYPHS = {"bill": "●", "total": "○", "way": "─", "axis": "│", "tick": "┤", "corner": "└", "cut": "┴", "out": "→"}
+_PLAIN = {"bill": "*", "total": "o", "way": "-", "axis": "|", "tick": "+", "corner": "+", "cut": "+", "out": ">"}
 _TITLES = ("", "bill", "of raw", "misses cost", "total", "available", "missed", "over")
 _NOTE = (
     "misses cost: what recorded agents pay to read and search again. missed: names that the\n"
@@ -33,7 +35,7 @@ Cells = dict[tuple[int, int], tuple[str, str]]
 def print_frontier(frontier: Frontier) -> None:
     screen.draw(_table(frontier))
     screen.draw(screen.styled_text((_NOTE, "dim")))
-    if frontier.points["raw"].used:
+    if frontier.points[RAW].used:
         for line in _chart(frontier):
             screen.draw(line)
     else:
@@ -102,9 +104,13 @@ class _Plot:
     def __init__(self, frontier: Frontier, width: int, glyphs: Mapping[str, str]) -> None:
         self.frontier, self.width, self._glyphs = frontier, width, glyphs
         points = frontier.points.values()
-        bills = [point.of_raw(amount) for point in points for amount in (point.bill, point.total)]
-        margin = max(max(bills) - min(bills), 0.1) * 0.04
-        self._left, self._right = min(bills) - margin, max(bills) + margin
+        others = [point.of_raw(amount) for point in points if point.name != RAW for amount in (point.bill, point.total)]
+        lowest, highest = min(others), max(others)
+        self._has_raw = 1 - highest < 2 * max(highest - lowest, _MIN_RANGE)
+        if self._has_raw:
+            lowest, highest = min(lowest, 1.0), max(highest, 1.0)
+        margin = (max(highest - lowest, _MIN_RANGE) - (highest - lowest)) / 2 + 0.04 * (highest - lowest)
+        self._left, self._right = lowest - margin, highest + margin
         shares = [point.available or 0.0 for point in points]
         self._low = min(int(min(shares) * 100 - 0.5) / 100, 0.97)
 
@@ -120,7 +126,12 @@ class _Plot:
     def cells(self) -> Cells:
         cells: Cells = {}
         names: dict[tuple[int, int, int], list[str]] = {}
+        if not self._has_raw:
+            outside = f"{RAW}, at 1.00 {self._glyphs['out']}"
+            cells |= {(0, self.width - len(outside) + n): (letter, "dim") for n, letter in enumerate(outside)}
         for name, point in self.frontier.points.items():
+            if name == RAW and not self._has_raw:
+                continue
             style = _style(name, self.frontier.choice)
             row = self._row(point)
             first, last = self._column(point.of_raw(point.bill)), self._column(point.of_raw(point.total))
@@ -129,14 +140,8 @@ class _Plot:
             cells[row, first] = (self._glyphs["bill"], style)
             names.setdefault((row, first, last), []).append(name)
         for (row, first, last), group in sorted(names.items()):
-            self._write(
-                cells,
-                ", ".join(group),
-                row,
-                first,
-                last,
-                _style(_chief(group, self.frontier.choice), self.frontier.choice),
-            )
+            style = _style(_chief(group, self.frontier.choice), self.frontier.choice)
+            self._write(cells, ", ".join(group), row, first, last, style)
         return cells
 
     def _write(self, cells: Cells, text: str, row: int, first: int, last: int, style: str) -> None:
