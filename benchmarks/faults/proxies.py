@@ -30,7 +30,7 @@ from upstream.server import Upstream
 
 WINDOW = 24_000
 AGENTS = 4
-WIRES = ("anthropic", "openai_chat", "openai_responses")
+WIRES = ("anthropic", "openai_chat", "openai_responses", "gemini")
 ROOT = Path(__file__).resolve().parents[2]
 _BUSY = "while True: sum(range(100000))"
 

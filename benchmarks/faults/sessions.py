@@ -111,7 +111,10 @@ class Story:
 
 # --- stories ----------------------------------------------------------------------------------------------------------
 
-GENERATED = (("anthropic", 12_000), ("openai_chat", 12_000), ("openai_responses", 12_000), ("anthropic", 24_000))
+GENERATED = (
+    *(("anthropic", 12_000), ("openai_chat", 12_000), ("openai_responses", 12_000), ("anthropic", 24_000)),
+    *(("gemini", 12_000), ("bedrock_converse", 12_000)),
+)
 """Wire and window."""
 STEPS = 4
 """Requests under faults. At least one of them makes an edit."""
