@@ -72,6 +72,18 @@ def test_results_that_are_stubs_already_stay_stubs():
     assert dropped.tokens == cleared.tokens - dropped.edits[-1].saved
 
 
+def test_what_an_edit_of_the_same_plan_would_have_saved_is_saved():
+    """The result was rewritten by an edit that this one replaces: nobody else saves its text."""
+    view = View.of(talk("user:go", "call:read", "call:Write 2000", "result:5000", "result:ok", *NEWER))
+    cleared = let(clear_results, view, situation(view, blob_names=SHELF))
+    (edit,) = drop_calls(cleared, situation(cleared, blob_names=SHELF))
+
+    stubs = [stub for item in edit.replacement for line in item.text.splitlines() if (stub := parse(line))]
+    assert len(stubs) == 2
+    assert {stub.path.removeprefix("/kept/") for stub in stubs} <= {blob.name for blob in edit.blobs}
+    assert view.results[0].text in {blob.text for blob in edit.blobs}
+
+
 def test_a_large_call_is_dropped_though_its_result_was_cleared_and_the_full_result_is_saved():
     view = View.of(talk("user:go", "call:Write 2000", "result:5000", *NEWER))
     cleared = let(clear_results, view, situation(view, blob_names=SHELF))

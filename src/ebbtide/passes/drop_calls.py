@@ -101,6 +101,9 @@ def _replace_by_note(
     # A result rewritten earlier gets a new id: the log can only refer to originals.
     siblings = [entry for entry in batch if entry.id not in removed]
     stay = [entry if entry.id in view.index else replace(entry, id="") for entry in siblings]
+    # The edit that rewrote it in this plan is not made: what it would have saved is saved with this one.
+    rewritten = [view.edit_by_entry[entry.id] for entry in siblings if entry.id in view.edit_by_entry]
+    blobs += [blob for edit in rewritten for blob in edit.blobs if blob.text]
     text = "\n".join(lines)
     tokens, trust = offloader.plan_input.count_tokens(text), max(entry.trust for entry in batch)
     note = Item(id="", message=-1, role="assistant", kind="text", text=text, tokens=tokens, trust=trust, source=OURS)
