@@ -15,11 +15,11 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import ebbtide
 
@@ -40,7 +40,7 @@ class Score:
     cpu_ms: list[float] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
 
-    def add(self, question: str, hits: Sequence[ebbtide.Hit], wanted: Sequence[int], cpu: float) -> None:
+    def add(self, question: str, hits: Sequence[Any], wanted: Sequence[int], cpu: float) -> None:
         turns = {hit.message for hit in hits}
         self.shares.append(len(turns.intersection(wanted)) / len(wanted))
         self.cpu_ms.append(1e3 * cpu)
@@ -64,13 +64,22 @@ def remember(turns: Sequence[tuple[str, str]]) -> ebbtide.Context:
     return context
 
 
-def ask(context: ebbtide.Context, question: str, wanted: Sequence[int], score: Score) -> None:
+class Memory(Protocol):
+    """What questions are asked: a context, or another kind of search."""
+
+    def recall(self, query: str, *, limit: int) -> Sequence[Any]: ...
+
+
+Remember = Callable[[Sequence[tuple[str, str]]], Memory]
+
+
+def ask(context: Memory, question: str, wanted: Sequence[int], score: Score) -> None:
     begun = time.process_time()
     hits = context.recall(question, limit=TOP)
     score.add(question, hits, wanted, time.process_time() - begun)
 
 
-def memorybank(folder: Path, language: str) -> Score:
+def memorybank(folder: Path, language: str, remember: Remember = remember) -> Score:
     labels = {name: turns for name, turns in _read_json(folder / "labels.json").items() if name != "about"}
     suffix = LANGUAGES[language]
     lines = (folder / f"probing_questions_{suffix}.jsonl").read_text("utf-8").splitlines()
@@ -93,7 +102,7 @@ def _turns(history: dict[str, list[dict[str, str]]]) -> Iterator[tuple[str, str]
             yield "assistant", f"{date} {exchange['response']}"
 
 
-def hindsight(folder: Path, language: str) -> Score:
+def hindsight(folder: Path, language: str, remember: Remember = remember) -> Score:
     (path,) = (path for path in folder.glob("*.gz") if path.name.endswith("_en.txt.gz") == (language == "en"))
     with gzip.open(path, "rt", encoding="utf-8") as file:
         exchanges = [messages for line in file if line.strip() for messages in json.loads(line)]

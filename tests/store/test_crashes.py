@@ -16,4 +16,4 @@ def test_writers_that_are_killed_lose_nothing_acknowledged_and_repeat_nothing(ki
     assert sum(outcome.crashes.values()) == 25
     assert outcome.acknowledged
     assert outcome.recorded >= outcome.acknowledged
-    assert (outcome.lost, outcome.repeated, outcome.damaged) == (0, 0, [])
+    assert (outcome.lost, outcome.repeated, outcome.overtaken, outcome.damaged) == (0, 0, 0, [])
