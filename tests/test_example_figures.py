@@ -10,7 +10,8 @@ from ebbtide import example, preset
 from ebbtide.display import short_number
 from ebbtide.formats import load
 from ebbtide.fronts.cli.main import main
-from ebbtide.fronts.demo.story import play_story
+from ebbtide.fronts.demo import story
+from ebbtide.fronts.demo.story import play_story, with_demo_savings
 from ebbtide.money import format_usd, session_cost, session_figures
 from ebbtide.replay.simulate import simulate
 from fronts.ui.inspector import library, page
@@ -21,14 +22,16 @@ WINDOW = example.WINDOW
 AT = ("--example",)
 
 
-@pytest.fixture(scope="module")
-def figures():
+def figures_of(policy, window):
     recording = load(example.path())
     calls = list(recording.requests())
-    history, _ = simulate(
-        calls, name="", wire=recording.wire, policy=preset("default"), window=WINDOW, format=recording.format
-    )
+    history, _ = simulate(calls, name="", wire=recording.wire, policy=policy, window=window, format=recording.format)
     return session_figures(session_cost(history.records))
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return figures_of(preset("default"), WINDOW)
 
 
 @pytest.fixture
@@ -125,10 +128,23 @@ def test_the_demo_begins_from_the_same_bill(figures):
     assert last.bill.without_ebbtide == pytest.approx(figures.cost_without)
 
 
+def test_the_demo_ends_with_the_figures_of_a_replay_in_its_window():
+    *_, last = play_story(preset("default"))
+    replayed = figures_of(with_demo_savings(preset("default")), story.WINDOW)
+
+    assert last.sent == replayed.tokens
+    assert last.bill.with_ebbtide == pytest.approx(replayed.cost)
+    assert last.bill.saved_share == pytest.approx(replayed.saved_share)
+    for picture in ("demo.svg", "demo-film.svg"):
+        text = (ROOT / "docs" / "images" / picture).read_text(encoding="utf-8")
+        assert format_usd(replayed.cost) in text
+        assert short_number(replayed.tokens) in text
+
+
 def test_the_pictures_and_the_readme_show_them(figures):
-    session, demo, readme = (
+    session, demo, readme, numbers = (
         (ROOT / path).read_text(encoding="utf-8")
-        for path in ("docs/images/session.svg", "docs/images/demo.svg", "README.md")
+        for path in ("docs/images/session.svg", "docs/images/demo.svg", "README.md", "docs/explanation/numbers.md")
     )
     raw, ours = f"{figures.tokens_without / 1000:.0f}k", f"{figures.tokens / 1000:.0f}k"
 
@@ -136,5 +152,7 @@ def test_the_pictures_and_the_readme_show_them(figures):
     assert f"with Ebbtide: {ours}" in session
     assert short_number(figures.tokens_without) in demo
     assert format_usd(figures.cost_without) in demo
+    assert f"{raw} to {ours} tokens in the last request" in readme
+    assert f"{raw} to {ours} tokens in the last request" in numbers
     sizes = set(re.findall(r"(1\d\d)k(?= tokens| to )", readme))
     assert sizes <= {raw.removesuffix("k"), "100"}
