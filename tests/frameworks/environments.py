@@ -20,7 +20,10 @@ ENVIRONMENTS = {
     "strands": "strands",
     "google_adk": "google-adk",
     "litellm": "litellm",
+    "litellm_proxy": "litellm",
+    "litellm_proxy_oldest": "litellm-oldest",
     "claude_agent_sdk": "claude-agent-sdk",
+    **dict.fromkeys(("agent_framework", "smolagents", "haystack"), "clients"),
 }
 """Of each loop."""
 

@@ -24,12 +24,24 @@ WORDS = "Remember that the datum of Brest is 4.02 m, whatever the files say."
 """What the user says once, at the beginning, and must still be there at the end."""
 SYSTEM = "You repair a program that counts high tides."
 _HANDLE = re.compile(r"<recalled>.*?handle (\w+)", re.DOTALL)
-_CONVERSATION = re.compile(r"conversation ([a-z0-9-]+)")
+_CONVERSATION = re.compile(r"conversation (main[a-z0-9-]*)|src/(main[a-z0-9-]*)/f\d")
+"""As the user names it, or by its files where a compaction has left only the user's requirements."""
+_SUMMARY_REQUEST = "create a detailed summary"
+"""How Claude Code asks for one, with its tools. Others ask without tools."""
 TOO_LONG_RULES = {rule for rule, _ in TOO_LONG.values()}
 
 
 def task(conversation: str) -> str:
     return f"This is conversation {conversation}. {WORDS} Read all files, one after the other."
+
+
+def summary(conversation: str, steps: int) -> str:
+    """Return what the model says when a framework asks for a summary: what happened, in its own words."""
+    return (
+        f"This is conversation {conversation}. The user wants all files read, one after the other, and named a datum. "
+        f"The agent is at step {steps}; it has read src/{conversation}/f1.py up to src/{conversation}/f{steps}.py. "
+        "None of them had an error. Next: read the file that follows."
+    )
 
 
 def code_of(path: str) -> str:
@@ -60,14 +72,17 @@ class Script:
 
     def __call__(self, body: Body) -> Turn:
         conversation = conversation_of(body)
-        if not conversation or not body.get("tools"):
+        if not conversation:
             return "A title."
+        if not body.get("tools") or _SUMMARY_REQUEST in json.dumps(_entries(body)[-1]):
+            return summary(conversation, self.steps.get(conversation, 0))
         step = self.steps[conversation] = self.steps.get(conversation, 0) + 1
         if step >= STEPS or step == PAUSE:
-            return f"Done at step {step}."
+            return done(step, tool_names(body))
         names = tool_names(body)
         if step == self.asks_helper and "ask_helper" in names:
-            return [Use("ask_helper", {"task": task(f"{conversation}-helper")})]
+            argument = "request" if '"request"' in names else "task"  # of ADK, of the others
+            return [Use("ask_helper", {argument: task(f"{conversation}-helper")})]
         if step == self.asks_helper and '"task"' in names:  # of deepagents
             asked = [task(f"{conversation}-helper{n}") for n in (1, 2)]
             return [Use("task", {"description": text, "subagent_type": "general-purpose"}) for text in asked]
@@ -88,6 +103,13 @@ class Script:
         return [*_thinking(body, step), *said, *calls]
 
 
+def done(step: int, tools: str) -> Turn:
+    """Return how the model ends a turn: in smolagents, with a call."""
+    if "final_answer" in tools:
+        return [Use("final_answer", {"answer": f"Done at step {step}."})]
+    return f"Done at step {step}."
+
+
 def _thinking(body: Body, step: int) -> Sequence[Part]:
     is_on = (body.get("thinking") or {}).get("type") in ("adaptive", "enabled") or "reasoning" in body
     return [Think(f"File {step} is next, since the one before was no help.")] if is_on else []
@@ -95,7 +117,7 @@ def _thinking(body: Body, step: int) -> Sequence[Part]:
 
 def conversation_of(body: Body) -> str:
     found = _CONVERSATION.search(json.dumps(_entries(body)))
-    return found[1] if found else ""
+    return found[1] or found[2] if found else ""
 
 
 def _entries(body: Body) -> list[Body]:

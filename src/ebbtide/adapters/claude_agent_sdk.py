@@ -12,6 +12,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from . import require
+
+require("claude-agent-sdk", "0.2.180")
+
 _STOP_SECONDS = 20.0
 """The proxy finishes what it has begun before it stops."""
 
@@ -25,14 +29,14 @@ def run_proxy(
     Requests go to `upstream`, by default to Anthropic. The other arguments are options of `ebb proxy`. Needs the extra
     `proxy`.
     """
-    given = {
+    values = {
         "--store": store,
         "--window": str(window or ""),
         "--recall": recall,
         "--policy": policy,
         "--upstream": upstream,
     }
-    options = [part for option, value in given.items() if value for part in (option, value)]
+    options = [part for option, value in values.items() if value for part in (option, value)]
     command = [sys.executable, "-m", "ebbtide", "proxy", "--port", "0", "--announce", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as proxy:  # noqa: S603 - our own program
         try:

@@ -10,9 +10,14 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
+from . import require
+
+require("google-adk", "2.10")
+
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, Gemini
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.plugins.context_filter_plugin import ContextFilterPlugin
 from google.genai import Client
 from pydantic import PrivateAttr
 
@@ -24,14 +29,24 @@ _SESSION: ContextVar[str] = ContextVar("ebbtide_adk_session", default="")
 class EbbtidePlugin(BasePlugin):
     """Keeps all model calls inside the window.
 
-    The options are those of `ebbtide.wrap`. App, user, session and agent name Ebbtide's session. Leave out ADK's own
-    compaction (`events_compaction_config`) and `ContextFilterPlugin`. The model reads removed text back with tools that
-    are answered here, so the agents do not see them.
+    The options are those of `ebbtide.wrap`. App, user, session and agent name Ebbtide's session. Beside ADK's own
+    compaction (`events_compaction_config`) or `ContextFilterPlugin` the plugin refuses to start a run. The model reads
+    removed text back with tools that are answered here, so the agents do not see them.
     """
 
     def __init__(self, *, recall: Any = "tool", **options: Any) -> None:
         super().__init__(name="ebbtide")
         self._options = {"session": _SESSION.get, **options, "recall": recall}
+
+    async def before_run_callback(self, *, invocation_context: Any) -> None:
+        if invocation_context.events_compaction_config is not None:
+            raise ValueError(
+                "this app has an events_compaction_config, and two cannot compact the same conversation: leave it out"
+            )
+        if any(isinstance(plugin, ContextFilterPlugin) for plugin in invocation_context.plugin_manager.plugins):
+            raise ValueError(
+                "this app has a ContextFilterPlugin, and two cannot shorten the same conversation: leave it out"
+            )
 
     async def before_agent_callback(self, *, agent: Any, callback_context: Any) -> None:
         if isinstance(agent, LlmAgent) and not isinstance(agent.canonical_model, EbbtideGemini):

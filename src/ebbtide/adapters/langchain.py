@@ -9,9 +9,14 @@ not converted, and LangGraph's state keeps the whole history.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+import warnings
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
+
+from . import describe_failure, require
+
+require("langchain", "1.4")
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest
 from langchain_core.language_models import BaseChatModel
@@ -52,7 +57,8 @@ class EbbtideMiddleware(AgentMiddleware):
     The options are those of `ebbtide.wrap`. Each thread of LangGraph is a session of its own, and so is each sub-graph
     in it, with the thread as its parent. Without a thread a session is found by how its conversation begins. The model
     reads removed text back with tools that are answered here, so the agent does not see them. Do not add LangChain's
-    `SummarizationMiddleware` or `ContextEditingMiddleware` to the same agent.
+    `SummarizationMiddleware` or `ContextEditingMiddleware` to the same agent: you get a warning if they changed what
+    arrives here.
     """
 
     def __init__(self, *, recall: Any = "tool", **options: Any) -> None:
@@ -60,23 +66,53 @@ class EbbtideMiddleware(AgentMiddleware):
         self._options = {**options, "recall": recall}
         self._models: dict[int, tuple[BaseChatModel, BaseChatModel]] = {}
         """By the id of the agent's model: that model, which keeps its id taken, and the wrapped copy."""
+        self._has_warned = False
 
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:
-        with _named_session(request.runtime):
+        self._warn_of_other_compactors(request)
+        with self._named_session(request.runtime):
             return handler(request.override(model=self._wrapped(request.model)))
 
     async def awrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]) -> Any:
-        with _named_session(request.runtime):
+        self._warn_of_other_compactors(request)
+        with self._named_session(request.runtime):
             return await handler(request.override(model=self._wrapped(request.model)))
 
     def after_agent(self, state: Any, runtime: Any) -> None:
         """Record a sub-agent's answer in its parent's session."""
-        name, parent = name_session(runtime)
         answer = state["messages"][-1].text if state.get("messages") else ""
-        for _, model in self._models.values() if parent and answer else ():
+        if answer:
+            self._finish(*name_session(runtime), str(answer))
+
+    def _finish(self, name: str, parent: str, result: str) -> None:
+        for _, model in self._models.values() if parent else ():
             for client in _clients_of(model):
                 with suppress(ebbtide.BadRequest), ebbtide.session(name, parent=parent):  # another client has it
-                    getattr(model, client).ebbtide.finish(str(answer), session=name)
+                    getattr(model, client).ebbtide.finish(result, session=name)
+
+    @contextmanager
+    def _named_session(self, runtime: Any) -> Iterator[None]:
+        """Name the session of a call. If a sub-agent's call fails, its parent learns why there is no answer."""
+        name, parent = name_session(runtime)
+        if not name:
+            yield
+            return
+        with ebbtide.session(name, parent=parent):
+            try:
+                yield
+            except Exception as error:
+                self._finish(name, parent, describe_failure(error))
+                raise
+
+    def _warn_of_other_compactors(self, request: ModelRequest) -> None:
+        compactor = _other_compactor(request.messages)
+        if compactor and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"{compactor} has shortened this conversation before Ebbtide saw it, and two cannot compact the same "
+                "one: leave it out (in deepagents, use DeepAgentsMiddleware)",
+                stacklevel=2,
+            )
 
     def _wrapped(self, model: BaseChatModel) -> BaseChatModel:
         if id(model) not in self._models:
@@ -102,11 +138,11 @@ def name_session(runtime: Any) -> tuple[str, str]:
     return names[-1], names[-2] if graphs else ""
 
 
-@contextmanager
-def _named_session(runtime: Any) -> Iterator[None]:
-    name, parent = name_session(runtime)
-    if not name:
-        yield
-        return
-    with ebbtide.session(name, parent=parent):
-        yield
+def _other_compactor(messages: Sequence[Any]) -> str:
+    """Return what else has shortened a conversation, by the marks that it leaves; '' if nothing has."""
+    for message in messages:
+        if message.additional_kwargs.get("lc_source") == "summarization":
+            return "SummarizationMiddleware"  # of LangChain or of deepagents
+        if "context_editing" in message.response_metadata:
+            return "ContextEditingMiddleware"
+    return ""

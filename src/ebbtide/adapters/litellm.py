@@ -14,6 +14,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from . import require
+
+require("litellm", "1.92")
+
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
 

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import require
+
+require("openai-agents", "0.24")
+
 import openai
 from agents.models.openai_provider import OpenAIProvider
 
@@ -21,6 +25,8 @@ class EbbtideProvider(OpenAIProvider):
     The options are those of `ebbtide.wrap`. Without `with ebbtide.session(...)` around the run, a session is found by
     how its conversation begins, so agents that hand over to each other have one each. The model reads removed text back
     with tools that are answered here, so the agents do not see them. Requests go over HTTP, never over a websocket.
+    Leave out `ToolOutputTrimmer` and `OpenAIResponsesCompactionSession`: a provider cannot see them, and they compact
+    first.
     """
 
     def __init__(

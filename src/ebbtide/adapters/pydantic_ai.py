@@ -13,8 +13,12 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
+from . import describe_failure, require
+
+require("pydantic-ai-slim", "2.60")
+
 from pydantic_ai import RunContext
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities import AbstractCapability, CombinedCapability
 from pydantic_ai.models import Model
 from pydantic_ai.models.wrapper import WrapperModel
 
@@ -29,7 +33,8 @@ class Ebbtide(AbstractCapability[Any]):
 
     The options are those of `ebbtide.wrap`. Each `conversation_id` is a session. An agent that a tool of another agent
     runs has a session of its own, with the other one as its parent if both have this capability. The model reads
-    removed text back with tools that are answered here, so the agent does not see them.
+    removed text back with tools that are answered here, so the agent does not see them. Beside another capability that
+    compacts, a run does not start.
     """
 
     def __init__(self, *, recall: Any = "tool", **options: Any) -> None:
@@ -44,12 +49,17 @@ class Ebbtide(AbstractCapability[Any]):
         return self._models[id(model)][1]
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[Any]]) -> Any:
+        _refuse_other_compactors(ctx.root_capability)
         name, parent = ctx.conversation_id or "", _CONVERSATION.get()
         if name and parent and parent != name:
             self._parents[name] = parent
         token = _CONVERSATION.set(name)
         try:
             result = await handler()
+        except Exception as error:
+            if name in self._parents:
+                self._finish(name, describe_failure(error))
+            raise
         finally:
             _CONVERSATION.reset(token)
         if name in self._parents:
@@ -67,6 +77,17 @@ class Ebbtide(AbstractCapability[Any]):
         for _, model in self._models.values():
             with suppress(ebbtide.BadRequest):  # another model served this conversation
                 model.wrapped.client.ebbtide.finish(result, session=name)
+
+
+def _refuse_other_compactors(capability: Any) -> None:
+    """Raise ValueError if a capability of the same agent compacts: OpenAI's, Anthropic's or one of the harness."""
+    if isinstance(capability, CombinedCapability):
+        for part in capability.capabilities:
+            _refuse_other_compactors(part)
+    elif "compaction" in f"{type(capability).__module__}.{type(capability).__name__}".lower():
+        raise ValueError(
+            f"this agent has {type(capability).__name__}, and two cannot compact the same conversation: leave it out"
+        )
 
 
 def _wrap_model(model: Model, options: dict[str, Any]) -> Model:

@@ -13,6 +13,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+from . import require
+
+require("strands-agents", "1.60")
+
 from strands.agent import Agent
 from strands.agent.conversation_manager import NullConversationManager, SlidingWindowConversationManager
 from strands.plugins import Plugin

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -33,8 +34,11 @@ def chat_model(wire: str, url: str):
     return ChatOpenAI(model=name, api_key="k", base_url=f"{url}/v1", max_retries=0, use_responses_api=responses)
 
 
-def run(url: str, wire: str, mode: str, options: dict | None, conversation: str) -> None:
+def run(url: str, wire: str, mode: str, options: dict | None, conversation: str, *, own: bool = False) -> None:
     middleware = []
+    if own:
+        model = chat_model(wire, url)
+        middleware = [SummarizationMiddleware(model, trigger=("tokens", WINDOW * 4 // 5))]
     if options is not None:
         from ebbtide.adapters.langchain import EbbtideMiddleware
 
@@ -48,14 +52,18 @@ def run(url: str, wire: str, mode: str, options: dict | None, conversation: str)
             chat_model(wire, url), [read_file], system_prompt=SYSTEM, middleware=middleware, checkpointer=checkpoints
         )
 
+    talk(new_agent, mode, conversation, place)
+
+
+def talk(new_agent, mode: str, conversation: str, place: dict) -> None:
     says = [{"messages": [{"role": "user", "content": text}]} for text in (task(conversation), "Go on.")]
     if mode == "async":
 
-        async def talk() -> None:
+        async def talk_async() -> None:
             for said in says:
                 await new_agent().ainvoke(said, place)
 
-        asyncio.run(talk())
+        asyncio.run(talk_async())
         return
     for said in says:
         if mode == "stream":

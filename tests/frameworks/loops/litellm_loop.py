@@ -1,4 +1,4 @@
-"""A loop around `litellm.completion`, plain, awaited and streamed."""
+"""A loop around `litellm.completion`, plain, awaited, streamed and both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOOL = {
 MODELS = {"anthropic": "anthropic/claude-sonnet-5", "openai_chat": "openai/gpt-4.1"}
 
 
-def run(url: str, wire: str, mode: str, options: dict | None, conversation: str) -> None:
+def run(url: str, wire: str, mode: str, options: dict | None, conversation: str, *, own: bool = False) -> None:
     chat, tools = litellm, [TOOL]
     if options is not None:
         from ebbtide.adapters.litellm import Completions
@@ -30,7 +30,20 @@ def run(url: str, wire: str, mode: str, options: dict | None, conversation: str)
     request = {"model": MODELS[wire], "api_key": "k", "api_base": base, "tools": tools, "max_tokens": 1024}
     request |= {"num_retries": 0, "metadata": {"session_id": "brest"}}
 
+    def compressed(messages: list) -> dict:
+        short = litellm.compress(messages, MODELS[wire], compression_trigger=WINDOW * 4 // 5)
+        return {"messages": short["messages"], "tools": [TOOL, *short["tools"]]}
+
+    async def ask_async_stream():
+        options = {"include_usage": True}
+        chunks = await chat.acompletion(messages=messages, stream=True, stream_options=options, **request)
+        return litellm.stream_chunk_builder([chunk async for chunk in chunks])
+
     def ask():
+        if own:
+            return litellm.completion(**{**request, **compressed(messages)})
+        if mode == "astream":
+            return asyncio.run(ask_async_stream())
         if mode == "async":
             return asyncio.run(chat.acompletion(messages=messages, **request))
         if mode == "stream":

@@ -1,4 +1,4 @@
-"""An agent of the OpenAI Agents SDK: awaited and streamed, resumed from a session in a file."""
+"""An agent of the OpenAI Agents SDK: sync, async and streamed, resumed from a session in a file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tempfile
 
 import openai
 from agents import Agent, RunConfig, Runner, SQLiteSession, function_tool, set_tracing_disabled
+from agents.extensions import ToolOutputTrimmer
 from agents.models.openai_provider import OpenAIProvider
 
 from frameworks.scenario import SYSTEM, WINDOW, read_page, task
@@ -21,7 +22,7 @@ def read_file(path: str) -> str:
     return read_page(path)
 
 
-def run(url: str, wire: str, mode: str, options: dict | None, conversation: str) -> None:
+def run(url: str, wire: str, mode: str, options: dict | None, conversation: str, *, own: bool = False) -> None:
     is_responses = wire == "openai_responses"
 
     def new_provider():
@@ -43,16 +44,24 @@ def run(url: str, wire: str, mode: str, options: dict | None, conversation: str)
 
     agent = Agent(name="mender", instructions=SYSTEM, model=model, tools=[read_file, ask_helper])
 
+    def place(file: str) -> dict:
+        """A new session and a new provider each time, as after a restart."""
+        trimmer = {"call_model_input_filter": ToolOutputTrimmer(recent_turns=1)} if own else {}
+        config = RunConfig(model_provider=new_provider(), **trimmer)
+        return {"session": SQLiteSession("brest", file), "max_turns": TURNS, "run_config": config}
+
     async def talk(file: str) -> None:
         for text in (task(conversation), "Go on."):
-            # A new session and a new provider each time, as after a restart.
-            place = {"session": SQLiteSession("brest", file), "max_turns": TURNS}
-            config = RunConfig(model_provider=new_provider())
             if mode == "stream":
-                async for _ in Runner.run_streamed(agent, text, run_config=config, **place).stream_events():
+                async for _ in Runner.run_streamed(agent, text, **place(file)).stream_events():
                     pass
             else:
-                await Runner.run(agent, text, run_config=config, **place)
+                await Runner.run(agent, text, **place(file))
 
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(talk(f"{folder}/sessions.db"))
+        file = f"{folder}/sessions.db"
+        if mode == "sync":
+            for text in (task(conversation), "Go on."):
+                Runner.run_sync(agent, text, **place(file))
+        else:
+            asyncio.run(talk(file))

@@ -1,4 +1,4 @@
-"""An agent of Pydantic AI: sync and streamed, resumed from its messages as JSON."""
+"""An agent of Pydantic AI: sync, async and streamed, resumed from its messages as JSON."""
 
 from __future__ import annotations
 
@@ -30,8 +30,19 @@ def model_of(wire: str, url: str):
     return kind(name, provider=OpenAIProvider(api_key="k", base_url=f"{url}/v1"))
 
 
-def run(url: str, wire: str, mode: str, options: dict | None, conversation: str) -> None:
-    capabilities = []
+def tiered_compaction():
+    """Return the compaction of pydantic-ai-harness, as its README recommends for an explicit window."""
+    from pydantic_ai_harness.compaction import ClearToolResults, SummarizingCompaction, TieredCompaction
+
+    tiers = [
+        ClearToolResults(max_tokens=1, keep_pairs=3),
+        SummarizingCompaction(max_messages=1, keep_tokens=WINDOW // 10),
+    ]
+    return TieredCompaction(tiers=tiers, target_fraction=0.8, context_window=WINDOW)
+
+
+def run(url: str, wire: str, mode: str, options: dict | None, conversation: str, *, own: bool = False) -> None:
+    capabilities = [tiered_compaction()] if own else []
     if options is not None:
         from ebbtide.adapters.pydantic_ai import Ebbtide
 
@@ -50,6 +61,14 @@ def run(url: str, wire: str, mode: str, options: dict | None, conversation: str)
         """Asks a sub-agent to do a task."""
         return (await new_agent("You help.").run(task, usage_limits=LIMITS)).output
 
+    def talk_sync() -> None:
+        history = None
+        for text in (task(conversation), "Go on."):
+            name = {} if history else {"conversation_id": "brest"}
+            agent = new_agent(tools=(read_file, ask_helper))
+            result = agent.run_sync(text, message_history=history, usage_limits=LIMITS, **name)
+            history = ModelMessagesTypeAdapter.validate_json(result.all_messages_json())
+
     async def drain(ctx, events) -> None:
         async for _ in events:
             pass
@@ -63,4 +82,7 @@ def run(url: str, wire: str, mode: str, options: dict | None, conversation: str)
             result = await agent.run(text, message_history=history, usage_limits=LIMITS, **streams, **name)
             history = ModelMessagesTypeAdapter.validate_json(result.all_messages_json())
 
-    asyncio.run(talk())
+    if mode == "sync":
+        talk_sync()
+    else:
+        asyncio.run(talk())

@@ -1,7 +1,8 @@
-"""An agent of Strands, resumed from a session on disk."""
+"""An agent of Strands: sync, async and streamed, resumed from a session on disk."""
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 
 from strands import Agent, tool
@@ -14,6 +15,14 @@ from frameworks.scenario import SYSTEM, WINDOW, read_page, task
 def read_file(path: str) -> str:
     """Reads a file."""
     return read_page(path)
+
+
+async def ask(agent: Agent, text: str, mode: str) -> None:
+    if mode == "async":
+        await agent.invoke_async(text)
+    else:
+        async for _ in agent.stream_async(text):
+            pass
 
 
 def model_of(wire: str, url: str):
@@ -32,7 +41,7 @@ def model_of(wire: str, url: str):
     return OpenAIModel(client_args=client, model_id="gpt-4.1")
 
 
-def run(url: str, wire: str, mode: str, options: dict | None, conversation: str) -> None:
+def run(url: str, wire: str, mode: str, options: dict | None, conversation: str, *, own: bool = False) -> None:
     plugins = []
     if options is not None:
         from ebbtide.adapters.strands import Ebbtide
@@ -58,5 +67,9 @@ def run(url: str, wire: str, mode: str, options: dict | None, conversation: str)
                 plugins=plugins,
                 session_manager=FileSessionManager("brest", storage_dir=folder),
                 callback_handler=None,
+                **({"context_manager": "auto"} if own else {}),
             )
-            agent(text)
+            if mode == "sync":
+                agent(text)
+            else:
+                asyncio.run(ask(agent, text, mode))
