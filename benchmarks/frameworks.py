@@ -64,10 +64,7 @@ SUBJECTS = (
     Subject("google_adk gemini async", "google-adk", own="`EventsCompactionConfig`"),
     Subject("litellm anthropic sync", "litellm", own="`litellm.compress`"),
     Subject("litellm_proxy openai_chat guardrail", "litellm"),
-    Subject(
-        "claude_agent_sdk anthropic stream", "claude-agent-sdk",
-        alone="Claude Code's, for 200,000 tokens", own="Claude Code's, told the window",
-    ),
+    Subject("claude_agent_sdk anthropic stream", "claude-agent-sdk", alone="Claude Code's own, always on"),
     Subject("agent_framework anthropic async", "agent-framework-core"),
     Subject("smolagents openai_chat sync", "smolagents"),
     Subject("haystack openai_chat sync", "haystack-ai"),

@@ -28,7 +28,7 @@ _CONVERSATION = re.compile(r"conversation (main[a-z0-9-]*)|src/(main[a-z0-9-]*)/
 """As the user names it, or by its files where a compaction has left only the user's requirements."""
 _SUMMARY_REQUEST = "create a detailed summary"
 """How Claude Code asks for one, with its tools. Others ask without tools."""
-TOO_LONG_RULES = {rule for rule, _ in TOO_LONG.values()}
+TOO_LONG_RULES = {"A60", *(rule for rule, _ in TOO_LONG.values())}  # A60: with `max_tokens`
 
 
 def task(conversation: str) -> str:

@@ -66,8 +66,8 @@ ALONE = [
     "smolagents openai_chat sync",
     "haystack openai_chat sync",
 ]
-FINISHES_ALONE = {"deepagents"}
-"""Its own summarizer is always on, and loses the user's words."""
+FINISHES_ALONE = {"claude_agent_sdk"}
+"""Claude Code compacts by itself after each refusal, and loses the user's words."""
 IN_A_PROXY = {"litellm_proxy", "litellm_proxy_oldest", "claude_agent_sdk"}
 """Another process does our work, so there are no reports here."""
 CANNOT_RECALL = {"litellm_proxy openai_chat hook"}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 
 import pytest
+from benchmarks.frameworks import RESULTS, SUBJECTS, table
 
 from frameworks.environments import ENVIRONMENTS, ROOT, CannotInstall, environ_of, python_of
 from upstream.server import Upstream
@@ -20,7 +22,27 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def test_the_page_has_code_for_each_environment():
-    assert {environment for environment, _ in BLOCKS} == set(ENVIRONMENTS.values())
+    assert {environment for environment, _ in BLOCKS} == set(ENVIRONMENTS.values()) - {"litellm-oldest"}
+
+
+def test_the_table_is_the_one_that_was_measured():
+    """`python -m benchmarks.frameworks --page` writes it."""
+    rows = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]
+
+    assert table(rows) in PAGE.read_text(encoding="utf-8")
+    assert [(row["loop"], row["arm"]) for row in rows] == [
+        (subject.run.split(maxsplit=1)[0], arm)
+        for subject in SUBJECTS
+        for arm in ("ebbtide", "alone", *(["own"] if subject.own else []))
+    ]
+
+
+def test_with_us_no_request_was_refused_and_nothing_was_lost():
+    rows = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]
+    for row in rows:
+        if row["arm"] == "ebbtide":
+            assert row["too_long"] == row["invalid"] == 0, row["framework"]
+            assert row["keeps_words"] and row["recalled"] and row["is_finished"], row["framework"]
 
 
 @pytest.mark.parametrize(("environment", "code"), RUN, ids=[f"{name}-{at}" for at, (name, _) in enumerate(RUN)])

@@ -23,21 +23,19 @@ QUIET = {
 }
 
 
-def run(url: str, wire: str, mode: str, options: dict | None, conversation: str, *, own: bool = False) -> None:
+def run(url: str, wire: str, mode: str, options: dict | None, conversation: str) -> None:
     proxy = nullcontext({"ANTHROPIC_BASE_URL": url})
     if options is not None:
         from ebbtide.adapters.claude_agent_sdk import run_proxy
 
         proxy = run_proxy(store=options["store"], window=WINDOW, upstream=url, recall="tool")
-    # Otherwise it compacts for the 200,000 tokens that the model is known for.
-    quiet = {**QUIET, "CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(WINDOW)} if own else QUIET
     with tempfile.TemporaryDirectory() as folder, proxy as environment:
         for step in range(1, STEPS + 1):
             for path in (path_of(conversation, step), path_of(conversation, 1000 + step)):
                 file = Path(folder, path)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(read_page(path) * 2, encoding="utf-8")
-        asyncio.run(talk(folder, {**quiet, "CLAUDE_CONFIG_DIR": f"{folder}/.claude", **environment}, conversation))
+        asyncio.run(talk(folder, {**QUIET, "CLAUDE_CONFIG_DIR": f"{folder}/.claude", **environment}, conversation))
 
 
 async def talk(folder: str, environment: dict[str, str], conversation: str) -> None:

@@ -12,6 +12,7 @@ from ebbtide.fronts.proxy.compressor import Compressor
 from ebbtide.fronts.proxy.sessions import EngineSettings
 from ebbtide.store import open_store
 from fronts.proxy.proxy_runner import get, post, proxied
+from store.stores import server
 
 WINDOW = 20_000
 KEY = "Bearer one-key-for-all"
@@ -180,3 +181,49 @@ def test_a_request_that_is_no_conversation_is_refused_with_a_sentence(body, says
 
     assert status == 400
     assert says in json.loads(raw)["error"]["message"]
+
+
+def test_a_whole_conversation_keeps_its_calls_and_all_that_is_no_result(tmp_path):
+    """Portkey sends the system prompt and the model's messages, too."""
+    rows = [{"role": "system", "content": "You help."}, {"role": "user", "content": "Read all files."}]
+    for n in range(30):
+        function = {"name": "read", "arguments": json.dumps({"path": f"f{n}"})}
+        calls = [{"id": f"call_{n}", "type": "function", "function": function}]
+        rows += [{"role": "assistant", "content": None, "tool_calls": calls}, result("olga", n)]
+
+    answer = compressor(tmp_path).compress({"messages": rows, "model": "m", "config": {"mode": "audit"}}, KEY)
+
+    assert len(answer["ccr_hashes"]) > 10
+    for row, given in zip(answer["messages"], rows, strict=True):
+        if row["role"] == "tool":
+            assert row["tool_call_id"] == given["tool_call_id"]
+            assert len(row["content"]) <= len(given["content"])
+        else:
+            assert row == given
+
+
+def test_a_question_beside_the_hash_gives_the_whole_text(tmp_path):
+    """LiteLLM adds the model's question as `?query=`."""
+    with proxied("http://127.0.0.1:9", store=str(tmp_path), window=WINDOW) as running:
+        rows = [result("olga", n) for n in range(30)]
+        _, raw = post(running.port, "/v1/compress", {"messages": rows}, authorization=KEY)
+        hash = json.loads(raw)["ccr_hashes"][0]
+        status, answer = get(running.port, f"/v1/retrieve/{hash}?query=gauge", authorization=KEY)
+
+    assert status == 200
+    assert answer["original_content"] in {row["content"] for row in rows}
+
+
+def test_on_a_database_another_proxy_answers_with_the_same_rows_and_gives_the_texts_back(tmp_path):
+    url = server().database_at(tmp_path)
+    answer = talk(compressor(url), "olga", 30)[-1]
+
+    elsewhere = compressor(url)
+    again = elsewhere.compress({"messages": [result("olga", n) for n in range(30)], "model": "m"}, KEY)
+
+    shortened = [row for row in answer["messages"] if "hash=" in row["content"]]
+    assert len(shortened) == len(answer["ccr_hashes"]) > 10
+    assert all(row in again["messages"] for row in shortened)
+    assert set(answer["ccr_hashes"]) <= set(again["ccr_hashes"])
+    for hash in answer["ccr_hashes"]:
+        assert elsewhere.retrieve(hash, KEY) in {page("olga", n) for n in range(30)}
