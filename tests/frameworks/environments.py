@@ -67,6 +67,7 @@ def environ_of() -> dict[str, str]:
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "OPENAI_AGENTS_DISABLE_TRACING": "1",
         "LANGSMITH_TRACING": "false",
+        "HAYSTACK_TELEMETRY_ENABLED": "False",
         "PYTHONWARNINGS": "ignore",
     }
     paths = os.pathsep.join(str(ROOT / name) for name in ("src", "tests"))
