@@ -400,22 +400,26 @@ COMMANDS = [
 
 
 def targets() -> list[Target]:
+    return [*(target for wire in WIRES for target in _targets_of(wire)), *_shared_targets()]
+
+
+def _targets_of(wire: str) -> list[Target]:
+    return [
+        pure(f"request-{wire}", f"request body ({wire})", lambda: requests(wire), refusing(_request(wire))),
+        pure(f"turn-{wire}", f"a whole turn ({wire})", lambda: requests(wire), refusing(_turn(wire))),
+        pure(
+            f"stream-{wire}",
+            f"streamed answer ({wire})",
+            lambda: streams(wire),
+            _stream(wire),
+            b"ebb_read",
+            b"[DONE]",
+        ),
+    ]
+
+
+def _shared_targets() -> list[Target]:
     made = []
-    for wire in WIRES:
-        made.append(
-            pure(f"request-{wire}", f"request body ({wire})", lambda w=wire: requests(w), refusing(_request(wire)))
-        )  # type: ignore[misc]
-        made.append(pure(f"turn-{wire}", f"a whole turn ({wire})", lambda w=wire: requests(w), refusing(_turn(wire))))  # type: ignore[misc]
-        made.append(
-            pure(
-                f"stream-{wire}",
-                f"streamed answer ({wire})",
-                lambda w=wire: streams(w),
-                _stream(wire),
-                b"ebb_read",
-                b"[DONE]",
-            )
-        )  # type: ignore[misc]
     made.append(pure("amazon-stream", "Amazon's event streams", amazon_streams, _amazon_stream, b":event-type"))
     made.append(
         pure(
