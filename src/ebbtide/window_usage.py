@@ -111,7 +111,7 @@ def measure_window(policy: Policy, request: Request, view: View, *, size: int, b
         size=size,
         tokens=estimate if billed is None else billed,
         is_billed=billed is not None,
-        auto_at=policy.levels(size, request.max_output or policy.output_reserved, system + tools).auto,
+        auto_at=policy.levels(size, request.max_output or policy.output_reserved, request.fixed).auto,
         system=round(system * scale),
         tools=round(tools * scale),
         unrecorded=max(0, billed - estimate) if billed is not None and not system + tools else 0,

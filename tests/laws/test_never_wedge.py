@@ -73,7 +73,7 @@ def is_assistant(message: Body) -> bool:
 def limit_of(mixed: Mixture) -> int:
     """What the default brings a request down to, where it has to: the hard level, the reply's reservation left out."""
     request = Reader(DEFAULT, wire=WIRES[mixed.wire]).read(mixed.body())
-    found: Thresholds = levels(mixed.window, mixed.max_output, sum(request.overhead))
+    found: Thresholds = levels(mixed.window, mixed.max_output, request.fixed)
     return found.hard
 
 

@@ -138,6 +138,32 @@ def test_when_prompt_and_reservation_fill_the_window_the_conversation_gets_a_qua
     assert levels(64_000, RESERVED, 40_000).blocking == 56_000
 
 
+def test_a_reservation_of_the_whole_window_says_that_the_client_does_not_know_it():
+    assert levels(24_000, 987_000, 12_000).blocking == 22_800
+    assert levels(24_000, 24_000, 12_000).blocking == 22_800
+
+
+def test_a_system_prompt_among_the_messages_leaves_as_much_room_as_one_beside_them():
+    """As OpenAI's and compatible clients send it: thresholds that no pass can reach would mean a batch on each call."""
+    budgets: list[Budget] = []
+
+    def look(_view: View, situation: PlanInput):
+        budgets.append(situation.budget)
+        return ()
+
+    prompt = "You are an agent that reads. " * 1_700
+    ctx = Context(window=24_000, policy=replace(PRESETS["default"], always=(look,)))
+    ctx.prepare({"model": "m", "system": prompt, "max_tokens": 500, "messages": [{"role": "user", "content": "Go."}]})
+    ctx = Context(window=24_000, policy=replace(PRESETS["default"], always=(look,)))
+    system = {"role": "system", "content": prompt}
+    ctx.prepare({"model": "m", "max_tokens": 500, "messages": [system, {"role": "user", "content": "Go."}]})
+
+    beside, among = budgets
+    assert abs(among.levels.auto - beside.levels.auto) < 20
+    assert abs(among.message_budget - beside.message_budget) < 20
+    assert among.message_budget < 24_000 - 500 - 9_000
+
+
 def test_utilisation_is_measured_against_the_space_that_the_levels_share():
     """Also where prompt and tools have a say in it: a request below the blocking level is never said to be over all."""
     seen: list[PlanInput] = []

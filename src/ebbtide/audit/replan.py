@@ -165,11 +165,17 @@ def _plan_input_from_record(record: Record, state: SessionState, policy: Policy,
     situation = record.get("situation")
     fields: Mapping[str, Any] = situation if isinstance(situation, Mapping) else {}
     output, overhead = int(fields.get("max_output", 0)), int(fields.get("overhead", 0))
+    # Older records have none: then only what lies outside the view counted.
+    fixed = int(fields.get("fixed", overhead))
     read, write = fields.get("prices", (0.1, 1.25))
     directory = fields.get("directory")
     return PlanInput(
         budget=Budget(
-            window=window, max_output=output, levels=policy.levels(window, output, overhead), overhead=overhead
+            window=window,
+            max_output=output,
+            levels=policy.levels(window, output, fixed),
+            overhead=overhead,
+            fixed=fixed,
         ),
         tokens=int(fields.get("tokens", 0)),
         scale=float(fields.get("scale", 1.0)),

@@ -78,11 +78,13 @@ class Budget:
     levels: Thresholds
     overhead: int = 0
     """Tokens of the request outside the view: system prompt and tools."""
+    fixed: int = 0
+    """Those, and system messages in the view that nothing removes."""
 
     @property
     def message_budget(self) -> int:
         """Tokens that the conversation may take."""
-        return max(0, self.levels.blocking - self.overhead)
+        return max(0, self.levels.blocking - max(self.fixed, self.overhead))
 
 
 class CompactionInput(NamedTuple):

@@ -91,9 +91,11 @@ def usable(window: int, output: int, overhead: int = 0) -> int:
 
     Clients reserve 32K for replies of a few hundred tokens, whatever the window. If prompt and tools would then leave
     next to nothing for the messages, they get a quarter of the window. If a provider counts the reservation against the
-    window, its overflow error says so once.
+    window, its overflow error says so once. One of a whole window or more says only that its client does not know it.
     """
     beside = window - output if window - output >= window // 2 else window * 3 // 4
+    if output >= window:
+        beside = int(window * 0.95)
     if beside - overhead >= window // 8:
         return beside
     return max(beside, min(int(window * 0.95), overhead + window // 4))

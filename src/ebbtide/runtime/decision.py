@@ -157,7 +157,7 @@ def build_plan_input(
         tokens=tokens,
         scale=scale_new or 1.0,
         scale_new=scale_new,
-        utilisation=tokens / max(1, policy.usable(budget.window, budget.max_output, budget.overhead)),
+        utilisation=tokens / max(1, policy.usable(budget.window, budget.max_output, budget.fixed)),
         cached_entries=warm,
         kept_entries=outgoing.entries_in(warm) if has_expired else 0,
         first_unsent=_first_unsent(state, view, previous, outgoing),

@@ -225,10 +225,13 @@ class Session:
         policy = self.settings.policy
         output, overhead = request.max_output or policy.output_reserved, sum(request.overhead)
         window, budget = self.window_for(request.model), self.budget
-        window = min(window, max_window or window)
-        if budget is None or (budget.window, budget.max_output, budget.overhead) != (window, output, overhead):
-            thresholds = policy.levels(window, output, overhead)
-            budget = self.budget = Budget(window=window, max_output=output, levels=thresholds, overhead=overhead)
+        window, fixed = min(window, max_window or window), request.fixed
+        key = (window, output, overhead, fixed)
+        if budget is None or (budget.window, budget.max_output, budget.overhead, budget.fixed) != key:
+            thresholds = policy.levels(window, output, fixed)
+            budget = self.budget = Budget(
+                window=window, max_output=output, levels=thresholds, overhead=overhead, fixed=fixed
+            )
         return budget
 
     def _build_view(self, request: Request) -> View:

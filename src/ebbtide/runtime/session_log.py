@@ -298,7 +298,7 @@ RECORDED_COMPACTION = (
 
 def plan_input_to_record(plan_input: PlanInput) -> Record:
     """All that a plan went by besides the view, so that it can be made again."""
-    compaction = plan_input.compaction
+    compaction, budget = plan_input.compaction, plan_input.budget
     return {
         "tokens": plan_input.tokens,
         "scale": plan_input.scale,
@@ -318,6 +318,7 @@ def plan_input_to_record(plan_input: PlanInput) -> Record:
         | {"instructions": list(compaction.instructions)},
         "now": plan_input.now,
         "overhead": plan_input.budget.overhead,
+        **({"fixed": budget.fixed} if budget.fixed > budget.overhead else {}),
         "max_output": plan_input.budget.max_output,
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any, NamedTuple
 
 from ebbtide.core.errors import BadRequest
@@ -57,6 +57,11 @@ class Request(NamedTuple):
     def messages(self) -> list[Any]:
         return self.body.messages
 
+    @property
+    def fixed(self) -> int:
+        """Tokens that no edit can remove: system prompt and tools, also where the system prompt is among the items."""
+        return sum(self.overhead) + sum(item.tokens for item in takewhile(_is_system, self.items))
+
     def original(self, message: int) -> Any:
         messages = self.body.messages
         return messages[message] if 0 <= message < len(messages) else None
@@ -64,6 +69,10 @@ class Request(NamedTuple):
     def count_blocks(self, message: int) -> int:
         after = self.first_items[message + 1] if message + 1 < len(self.first_items) else len(self.items)
         return after - self.first_items[message]
+
+
+def _is_system(item: Item) -> bool:
+    return item.role == "system"
 
 
 class _SystemAndTools(NamedTuple):
