@@ -100,6 +100,10 @@ CASES: Mapping[str, tuple[list[str], dict[str, str], dict[str, str]]] = {
     "aider, .env over variable": (["aider"], {"OPENAI_API_BASE": B}, {".env": f"OPENAI_API_BASE={A}\n"}),
     "aider, settings": (["aider"], {}, {".aider.conf.yml": f"openai-api-base: {A}\n"}),
 }  # fmt: skip
+NAMED_BY_MODEL = {
+    "aider": ["aider", "--model", "openai/small"],
+    "mini-swe-agent": ["mini", "-m", "openai/small", "-t", "x"],
+}
 LIBRARIES: Mapping[str, Callable[..., str]] = {
     "LiteLLM": fake_clients.litellm, "an SDK": fake_clients.sdk, "an old SDK": fake_clients.old_sdk,
 }  # fmt: skip
@@ -203,6 +207,8 @@ def test_the_first_line_says_where_requests_go_and_how_large_the_window_is(surro
     assert line("npx", "-y", "@openai/codex@latest").startswith("ebb run: codex -> ebbtide -> api.openai.com, window 2")
     assert line("python", "x.py") == "ebb run: python -> ebbtide -> the provider's own address, window by model"
     assert "window as the provider says, else 200k, a guess" in line("qwen", "-m", "qwen3-coder")
+    for command in NAMED_BY_MODEL.values():
+        assert "-> ebbtide -> b.example, window" in line(*command, OPENAI_API_BASE=B), "not Anthropic's address as well"
 
 
 @pytest.mark.parametrize(

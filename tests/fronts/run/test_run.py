@@ -41,7 +41,7 @@ def test_an_unchanged_program_works_in_a_smaller_window(upstream, tmp_path):
     assert f"ebb run: {Path(sys.executable).name} -> ebbtide -> {upstream.url[7:]} or the provider" in done.stderr
     assert re.search(r"12 requests in 1 conversation, the largest 1\d\.\dk tokens\n", done.stderr)
     (name,) = [log.stem for log in (tmp_path / "store").rglob("*.jsonl")]
-    assert f"session    {name}; for more: ebb report {name}\n" in done.stderr
+    assert f"session    {name}\n  for more   ebb report {name}\n" in done.stderr
 
     report = subprocess.run([*EBB, "report", name, "--json"], env=environ, capture_output=True, text=True, check=True)
     savings = json.loads(report.stdout)[0]["savings"]
@@ -293,6 +293,24 @@ def test_a_crashed_proxy_is_started_again_at_the_same_address(upstream, tmp_path
 
 def test_the_summary_says_if_the_proxy_does_not_answer():
     assert "the proxy does not answer" in format_summary({}, "claude")
+
+
+def test_a_client_that_only_says_its_version_is_left_alone(tmp_path):
+    """As 'claude --version' in a shell where it was installed: nothing of ours stands around the answer."""
+    (tmp_path / "claude").write_text("#!/bin/sh\necho 9.9.9 $#\n")
+    (tmp_path / "claude").chmod(0o755)
+    done = ebb_run("--", str(tmp_path / "claude"), "--version", environ=environment(tmp_path))
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "9.9.9 1\n", "")
+
+
+def test_the_next_command_finds_the_session_where_it_was_put():
+    session = {"session": "s", "removed_tokens": 0}
+
+    assert "ebb report s --store '/a b'" in format_summary({"requests": 1}, "claude", receipts=[session], store="/a b")
+    assert "secret" not in format_summary(
+        {"requests": 1}, "claude", receipts=[session], store="postgresql://u:secret@h/d"
+    )
 
 
 def test_the_summary_names_overflows_and_fallbacks_only_if_there_were_any():

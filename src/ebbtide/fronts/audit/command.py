@@ -70,6 +70,8 @@ def main(arguments: Sequence[str]) -> int:
     args = command_line().parse_args(arguments)
     settings = load_settings(arguments={"window": args.window, "store": args.store})
     if args.receipt:
+        if args.paths or args.html:
+            raise BadRequest("--receipt reads your store alone; leave out PATH and --html")
         return _print_receipt(settings, as_json=args.json)
     find_rates("claude-sonnet-4-5")  # fails at once without the price table
     page = _open_page(args.html) if args.html else None

@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
         "name", metavar="CLIENT|service", help="a command such as claude, codex or opencode; or service"
     )
     parser.add_argument("--shell", choices=("bash", "zsh", "fish"), help="default: yours, by SHELL")
-    parser.add_argument("--port", type=int, metavar="P", help=f"of the service; default: {_DEFAULT_PORT}")
+    parser.add_argument("--port", type=_port, metavar="P", help=f"of the service; default: {_DEFAULT_PORT}")
     parser.add_argument("--yes", action="store_true", help="write it without asking")
     parser = command(commands, "uninstall", run_uninstall)
     parser.add_argument("name", metavar="CLIENT|service", help="what was installed")
@@ -123,6 +123,12 @@ def _install_service(files: StartFiles, args: argparse.Namespace) -> int:
         )
     )
     return 0
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, such as {_DEFAULT_PORT}")
+    return int(text)
 
 
 def _own_path() -> str:

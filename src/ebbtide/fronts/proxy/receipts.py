@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.core.errors import EbbtideError
+from ebbtide.core.tool_calls import READ_TOOL
 from ebbtide.fronts.proxy.guarded_engine import GuardedEngine
 from ebbtide.fronts.proxy.sessions import ProxySession, Sessions
 from ebbtide.money import session_cost
@@ -54,15 +55,24 @@ def _receipt(session: ProxySession) -> dict[str, object] | None:
 
 
 def _count_read_back(records: Sequence[Mapping[str, object]], session: str) -> int:
-    """Count the calls that opened a saved file."""
-    return sum(_calls_for_saved(record, f"{session}/tool-results/") for record in records)
+    """Count the calls that opened a saved file, by a command or by our tool."""
+    names = (f"{session}/tool-results/", f'"{READ_TOOL}"')
+    return sum(any(name in text for name in names) for record in records for text in _calls_in(record))
 
 
-def _calls_for_saved(record: Mapping[str, object], folder: str) -> int:
+def _calls_in(record: Mapping[str, object]) -> Iterator[str]:
+    """Yield the calls of an assistant's message as JSON, on any API format."""
     if record.get("type") != "assistant":
-        return 0
-    message = record.get("message")
-    content = message.get("content") if isinstance(message, Mapping) else None
-    blocks = content if isinstance(content, list) else [message]
-    calls = [block for block in blocks if isinstance(block, Mapping) and block.get("type") != "text"]
-    return sum(folder in json.dumps(call, default=str) for call in calls)
+        return
+    message = record.get("wire") or record.get("message")
+    if not isinstance(message, Mapping):
+        return
+    lists = (message.get(key) for key in ("content", "parts", "tool_calls"))
+    blocks = [block for blocks in lists if isinstance(blocks, list) for block in blocks]
+    for block in (message, *blocks):
+        is_call = isinstance(block, Mapping) and (
+            block.get("type") in ("tool_use", "function_call", "custom_tool_call", "function")
+            or "functionCall" in block
+        )
+        if is_call:
+            yield json.dumps(block, default=str)

@@ -54,12 +54,17 @@ def main(arguments: Sequence[str]) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command and not args.list:
         parser.error("name the program to run, as in: ebb run -- claude")
+    if args.json and not args.list:
+        parser.error("--json belongs to --list: a program's output is its own")
     settings = load_settings(arguments={key: vars(args)[key] for key in ("window", "policy", "store")})
     settings.check_window()
     around = _look_around(args, settings)
     if args.list:
         return print_list(around, as_json=args.json)
-    plan = plan_launch(around, recognize(command))
+    launch = recognize(command)
+    plan = plan_launch(around, launch)
+    if launch.asks_only_for_help:
+        return _run_program(command, around.environ, plan)
     if not args.quiet:
         _print_error(describe_start(plan, settings, is_shadow=args.shadow))
     if plan.direct:
@@ -105,7 +110,7 @@ def _run_behind_proxy(args: argparse.Namespace, around: Surroundings, plan: Laun
         with settings_file(plan.file.replace(PROXY, proxy.address)) as file:
             code = _run_program(plan.command_for(proxy.address, file), environ, plan)
         if not args.quiet:
-            _print_end(proxy, plan)
+            _print_end(proxy, plan, args.store or "")
         return code
     finally:
         proxy.stop()
@@ -119,13 +124,13 @@ def _run_program(command: Sequence[str], environ: Mapping[str, str], plan: Launc
         return CANNOT_START
 
 
-def _print_end(proxy: ProxyProcess, plan: LaunchPlan) -> None:
+def _print_end(proxy: ProxyProcess, plan: LaunchPlan, store: str) -> None:
     if proxy.failure:
         _print_error(f"ebb run: the proxy could not start: {proxy.failure.removeprefix('ebb: ')}")
     else:
         summary = proxy.summary() if proxy.was_needed() else {"requests": 0}
         receipts = proxy.receipts() if summary.get("requests") else []
-        _print_error(format_summary(summary, plan.program, receipts=receipts, restarts=proxy.restarts))
+        _print_error(format_summary(summary, plan.program, receipts=receipts, restarts=proxy.restarts, store=store))
 
 
 def _proxy_options(args: argparse.Namespace, plan: LaunchPlan, settings: Settings) -> list[str]:

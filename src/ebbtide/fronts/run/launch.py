@@ -52,6 +52,11 @@ class Launch:
     arguments: tuple[str, ...]
 
     @property
+    def asks_only_for_help(self) -> bool:
+        """Whether an agent prints something about itself and asks no model, so that there is nothing for us to do."""
+        return bool(self.program) and self.arguments[:1] in (("--version",), ("--help",), ("-h",))
+
+    @property
     def label(self) -> str:
         """What people call it."""
         return self.program or PurePath(self.head[0]).name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from urllib.parse import urlsplit
@@ -44,9 +45,17 @@ def _describe_window(plan: LaunchPlan, settings: Settings) -> str:
 
 
 def format_summary(
-    summary: Mapping[str, object], program: str, *, receipts: Sequence[Mapping[str, object]] = (), restarts: int = 0
+    summary: Mapping[str, object],
+    program: str,
+    *,
+    receipts: Sequence[Mapping[str, object]] = (),
+    restarts: int = 0,
+    store: str = "",
 ) -> str:
-    """Say what was sent, removed and saved, or why there is nothing to say. `receipts` are those of the proxy."""
+    """Say what was sent, removed and saved, or why there is nothing to say.
+
+    `receipts` are those of the proxy; `store` is where the sessions are, if the user named it.
+    """
     times = pluralize(restarts, "time")
     note = f"\n  the proxy crashed {times} and was started again; the numbers are from then on" if restarts else ""
     if not summary:
@@ -62,7 +71,7 @@ def format_summary(
     if summary.get("shadow"):
         head += "; nothing was changed, this is what would have been"
     lines = [head, *_removed(totals, receipts, is_shadow=bool(summary.get("shadow"))), *_saved(receipts)]
-    return "\n".join((*lines, *_bill(totals), *_failures(totals), *_next_step(receipts))) + note
+    return "\n".join((*lines, *_bill(totals), *_failures(totals), *_next_step(receipts, store))) + note
 
 
 def _describe_silence(totals: Mapping[str, float], program: str) -> str:
@@ -125,11 +134,13 @@ def _failures(totals: Mapping[str, float]) -> list[str]:
     return [line for name, count, what in shown for line in _row(name, f"{pluralize(count, 'request')} {what}")]
 
 
-def _next_step(receipts: Sequence[Mapping[str, object]]) -> list[str]:
+def _next_step(receipts: Sequence[Mapping[str, object]], store: str) -> list[str]:
     if not receipts:
         return []
     name = str(receipts[0]["session"])
-    return _row("session", f"{name}; for more: ebb report {name}")
+    # The address of a database may hold a password.
+    option = "" if not store else " --store ..." if "://" in store else f" --store {shlex.quote(store)}"
+    return [*_row("session", name), *_row("for more", f"ebb report {name}{option}")]
 
 
 def _row(name: str, text: str) -> list[str]:

@@ -13,7 +13,7 @@ from ebbtide.fronts.run.client_files import folders_up, read_env, read_text
 from ebbtide.fronts.run.clients import opencode
 from ebbtide.fronts.run.clients.gemini import vertex_address
 from ebbtide.fronts.run.launch import Launch
-from ebbtide.fronts.run.plan import LaunchPlan, Routes, Surroundings, is_address, option_value
+from ebbtide.fronts.run.plan import PROXY, LaunchPlan, Routes, Surroundings, is_address, option_value
 
 _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
@@ -41,15 +41,24 @@ def plan(around: Surroundings, launch: Launch) -> LaunchPlan:
         variables |= _route_user_set(routes, env)
         variables |= _route_opencode(around, routes)
     overridden = {name: value for name, value in variables.items() if name in overriding}
+    model = option_value(launch.arguments, "-m", "--model") if launch.program else ""
     return LaunchPlan(
         program=launch.label,
         command=_with_aider_options(launch, overridden) if overridden else (*launch.head, *launch.arguments),
         variables=variables,
         upstreams=routes.upstreams,
         sets=routes.sets,
-        model=option_value(launch.arguments, "-m", "--model") if launch.program else "",
+        main=_upstream_of(model, routes.sets),
+        model=model,
         notes=_notes(around, launch),
     )
+
+
+def _upstream_of(model: str, sets: Mapping[str, str]) -> str:
+    """Return the upstream of a model that is named as `openai/gpt-5`; empty if the name does not say."""
+    names = _FAMILIES.get(model.partition("/")[0], ()) if "/" in model else ()
+    address = next((sets[name] for name in names if name in sets), "")
+    return address.removeprefix(f"{PROXY}/").partition("/")[0]
 
 
 def _route(around: Surroundings, routes: Routes, env: Mapping[str, str], provider: str) -> dict[str, str]:
