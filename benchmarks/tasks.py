@@ -188,16 +188,18 @@ def run_all(model: Model, options: argparse.Namespace, price_model: str) -> dict
     ends = time.monotonic() + 60 * options.minutes
     runs: dict[str, dict[str, list[Run]]] = {}
     for seed in range(options.seeds):
+        if time.monotonic() > ends:
+            break
         reach = _control(model, options, price_model, seed)
         for length in options.lengths:
-            rows = {}
+            rows: dict[str, list[Run]] = {}
             for name, arm in chosen.items():
+                if rows and time.monotonic() > ends:
+                    print(f"stopped after {options.minutes} minutes", file=sys.stderr)
+                    return runs
                 rows[name] = list(_runs(model, options, price_model, seed, length, arm, reach))
                 solved = sum(run.is_solved for run in rows[name])
                 print(f"seed {seed}, {length} windows, {name}: {solved} of {len(rows[name])}", file=sys.stderr)
-                if time.monotonic() > ends:
-                    print(f"stopped after {options.minutes} minutes", file=sys.stderr)
-                    return runs
             for name, row in rows.items():
                 runs.setdefault(f"{length:g}", {}).setdefault(name, []).extend(row)
     return runs

@@ -215,6 +215,19 @@ def test_a_policy_cheaper_than_the_default_keeps_less_and_one_that_keeps_more_co
     assert ours["invalid"] == ours["over"] == 0
 
 
+def test_solved_tasks_are_those_of_the_result():
+    rows = result("tasks")["scripted"]["lengths"]["2"]
+    names = ("default", "default-no-recall", "truncation", "masking", "langchain-summary-tuned", "harness-tiered-tuned")
+    (line,) = [line for line in (ROOT / NUMBERS).read_text("utf-8").splitlines() if "benchmarks/tasks.py" in line]
+    figures = [int(number) for number in re.findall(r"\b\d+\b", line.split("|")[2])]
+
+    assert figures == [
+        rows["default"]["solved"],
+        rows["default"]["tasks"],
+        *(rows[name]["solved"] for name in names[1:]),
+    ]
+
+
 @pytest.mark.parametrize(
     ("written", "value", "so"),
     [("0.59", 0.5891, True), ("0.58", 0.5891, False), ("1,202", 1202, True), ("1", 0.59, False), ("0", 0, True)],
