@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebbtide.core.tokens.estimator import DEFAULT
+from ebbtide.core.tool_calls import argument_strings
 from ebbtide.core.types import Item
 from ebbtide.formats import Recording, load
 from ebbtide.formats.steps import RecordedCall
-from ebbtide.replay.message_index import IDENTIFIER, argument_strings
+from ebbtide.replay.message_index import IDENTIFIER
 from ebbtide.replay.touched_files import find_touched_files
 from ebbtide.wire import WIRES
 from ebbtide.wire.reader import Reader

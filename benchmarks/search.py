@@ -21,53 +21,44 @@ from pathlib import Path
 
 from recordings import add_data_arguments, choose_files, shares
 
-from ebbtide.passes import clear_results, summarize
 from ebbtide.policy import Policy
 from ebbtide.policy import default as ours
-from ebbtide.policy.adjust import pass_name
+from ebbtide.policy.adjust import with_passes
 from ebbtide.policy.default import offload_large, offload_paste, watermarks
 from ebbtide.replay.contenders import EngineContender, MakeContender
 from ebbtide.replay.run import ReplayOptions, replay_file
 from ebbtide.replay.score import Score
 
 GRID: Mapping[str, tuple[float, ...]] = {
-    "auto": (0.6, 0.7, 0.8, 0.9),
-    "soft": (0.85, 0.95, 1.0),  # share of auto: from here on a batch is made early, if it pays
-    "low": (0.25, 0.35, 0.45, 0.55, 0.65),
-    "tidy": (70_000, 100_000, 130_000),
-    "telling": (0.0, 0.15, 0.3, 0.4, 0.6),
+    "patience": (0.75, 1.0, 1.25, 1.5, 2.0, 3.0),  # times the cheapest spread
+    "low": (0.25, 0.35, 0.45),
+    "tidy": (50_000, 60_000, 80_000, 100_000),
+    "calls": (60, 120, 250, 500),  # an old call with more tokens is dropped
+    "call_lines": (0.0, 0.25, 0.5),
+    "telling": (0.15, 0.3, 0.4, 0.6),
     "most": (400, 1_200, 3_000),
     "large": (4_000, 8_000, 12_500, 25_000),
     "ledger": (8_000, 14_000, 25_000),
     "tail": (4_000, 8_000, 16_000),
 }
 CHOSEN = {
-    "auto": 0.8, "soft": 0.95, "low": 0.35, "tidy": 100_000, "telling": 0.4, "most": 1_200, "large": 12_500,
-    "ledger": 14_000, "tail": 8_000,
+    "patience": 1.5, "low": 0.35, "tidy": 60_000, "calls": 500, "call_lines": 0.5, "telling": 0.4, "most": 1_200,
+    "large": 12_500, "ledger": 14_000, "tail": 8_000,
 }  # fmt: skip
 WINDOWS = (32_000, 64_000, 128_000, 200_000, 1_000_000)
 
 
 def policy(settings: Mapping[str, float]) -> Policy:
-    marks = watermarks(
-        low=min(settings["low"], settings["auto"]),
-        soft=max(settings["low"], settings["auto"] * settings["soft"]),
-        auto=settings["auto"],
-        max_low=int(settings["tidy"]),
+    levels = watermarks(
+        low=settings["low"], soft=0.76, auto=0.80, max_low=int(settings["tidy"]), patience=settings["patience"]
     )
-    cleared = partial(clear_results, telling=settings["telling"], telling_tokens=int(settings["most"]))
-    folded = partial(
-        summarize,
-        ledger_tokens=int(settings["ledger"]),
-        keep_tokens=int(settings["tail"]),
-    )
-    return replace(
-        ours,
-        levels=marks,
-        arrival=(partial(offload_large, limit=int(settings["large"])), offload_paste),
-        pressure=tuple(cleared if pass_name(one) == "clear_results" else one for one in ours.pressure),
-        folds=(folded,),
-    )
+    changes: Mapping[str, Mapping[str, object]] = {
+        "drop_calls": {"min_tokens": int(settings["calls"]), "telling": settings["call_lines"]},
+        "clear_results": {"telling": settings["telling"], "telling_tokens": int(settings["most"])},
+        "summarize": {"ledger_tokens": int(settings["ledger"]), "keep_tokens": int(settings["tail"])},
+    }
+    arrival = (partial(offload_large, limit=int(settings["large"])), offload_paste)
+    return with_passes(replace(ours, levels=levels, arrival=arrival), changes)
 
 
 Trial = Mapping[str, float]

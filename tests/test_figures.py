@@ -76,9 +76,15 @@ def of_tokens():
     yield TOKENS, "  recording lacks;", [100 * table["all"]["fresh exceeded"]]
 
 
-ARMS = {
-    "| **default**": "default",
+POINTS = {
+    "| raw: nothing ever taken out": "raw",
+    "| **default (or": "default",
+    "| default as a library": "default+library",
+    "| `keep-more`": "keep-more",
+    "| `spend-less`": "spend-less",
     "| the clients' own": "recorded",
+}
+ARMS = {
     "| `opencode`": "opencode",
     "| `mini-claude`": "mini-claude",
     "| `claude-code`": "claude-code",
@@ -94,7 +100,7 @@ ARMS = {
 
 
 def of_replay():
-    half = results("replay_peers")["halves"]["report"]
+    half = results("frontier")["halves"]["report"]
     arms = half["arms"]
     ours, theirs = arms["default"], arms["recorded"]
     shares = [ours["bill"], 100 * ours["available"], theirs["bill"], 100 * theirs["available"]]
@@ -104,16 +110,27 @@ def of_replay():
     yield SIDE_BY_SIDE, "| the bill of 47", [len(half["files"]), theirs["bill"], ours["bill"]]
     yield SIDE_BY_SIDE, "| names needed later", [100 * theirs["available"], 100 * ours["available"]]
     yield DEFAULT, "Window 200,000, cache kept", [len(half["files"]), half["calls"], half["uses"]]
-    yield DEFAULT, "| raw: nothing ever taken out", [arms["raw"]["over"]]
+    for start, name in POINTS.items():
+        arm = arms[name]
+        above = [arm["over"]] if arm["over"] else []
+        keys = ("bill", "bill_without_surcharge", "bill_with_recalls", "available", "in_context")
+        yield DEFAULT, start, [*above, *(arm[key] for key in keys)]
+    yield (
+        DEFAULT,
+        "| the default before this one",
+        [results("baseline")["halves"]["report"]["arms"]["default"][key] for key in keys],
+    )
+    arms = results("replay_peers")["halves"]["report"]["arms"]
     for start, name in ARMS.items():
         arm = arms[name]
         above = [arm["over"]] if arm["over"] else []
         yield DEFAULT, start, [*above, *(arm[key] for key in ("bill", "available", "in_context"))]
-    rows = results("default")
-    for window in (32_000, 64_000, 128_000, 200_000, 1_000_000):
-        kept = [rows[f"{window} 5m"][key] for key in ("available", "in_context", "over")]
-        bills = [rows[key]["bill"] for key in (f"{window} 5m", f"{window} 1h") if key in rows]
-        yield DEFAULT, f"| {window:,} |", [window, *bills, *kept]
+    windows = results("default")
+    yield DEFAULT, "Other windows, every third", [windows["files"], windows["calls"]]
+    for window, both in windows["windows"].items():
+        rows = [both[when] for when in ("before", "now") if when in both]
+        keys = ("bill", "bill_with_recalls", "available", "in_context")
+        yield DEFAULT, f"| {int(window):,} |", [int(window), *(row[key] for key in keys for row in rows)]
 
 
 def of_what_is_kept():

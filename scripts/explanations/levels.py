@@ -8,7 +8,10 @@ from scripts.drawing import drawing, path, rect, shape, text
 from scripts.explanations.example import LARGE
 
 import ebbtide
+from ebbtide.core.planner import Budget, PlanInput, Thresholds
 
+GROWTH = 1_000
+"""Tokens that a call adds, about the mean of the recorded sessions."""
 OTHERS = ((32_000, 4_000), (64_000, 8_000), (1_000_000, 32_000))
 """Windows, and what is set aside for the reply."""
 
@@ -21,8 +24,9 @@ def drawn_levels() -> str:
         ("the window", window, "limit", "what the provider accepts, reply included"),
         ("blocking", levels.blocking, "raw", "the window without the reply"),
         ("hard", levels.hard, "limit", "the request must shrink, whatever it costs"),
-        ("auto", levels.auto, "ours", "edits are made, in one batch"),
+        ("auto", levels.auto, "raw", "edits are made at the latest"),
         ("soft", levels.soft, "soft", "may compact if the cache is cold or a summary is ready"),
+        ("batch", _batch_at(window, levels), "ours", f"edits are made if a call adds {GROWTH:,} tokens"),
         ("low", levels.low, "green", "the target of a batch"),
     ]
 
@@ -35,10 +39,10 @@ def drawn_levels() -> str:
         rect(left, top, wide, high, "panel", round=6),
         rect(left, y(levels.low), wide, high - (y(levels.low) - top), "tint", round=6),
     ]
-    parts += [_tide(left, wide, y, levels.low, levels.auto)]
+    parts += [_tide(left, wide, y, levels.low, _batch_at(window, levels))]
     heights = _apart([y(count) for _, count, _, _ in marked], 34)
     for (name, count, colour, why), at in zip(marked, heights, strict=True):
-        dash = "" if name in ("the window", "auto", "low") else "3 4"
+        dash = "" if name in ("the window", "batch", "low") else "3 4"
         parts += [
             path(f"M{left} {y(count):.1f}H{left + wide}", colour, width=1.4, dash=dash),
             path(f"M{left + wide} {y(count):.1f}L{left + wide + 18} {at:.1f}", colour, width=1),
@@ -50,9 +54,13 @@ def drawn_levels() -> str:
     others = [(size, ebbtide.preset("default").levels(size, kept)) for size, kept in OTHERS]
     parts.append(text(left, base + 30, "In other windows:", more="bold", size=12))
     for n, (size, found) in enumerate(others):
-        row = f"{size // 1000:,}k: from {found.auto:,} down to {found.low:,}"
+        row = f"{size // 1000:,}k: from {_batch_at(size, found):,} down to {found.low:,}"
         parts.append(text(left + 138 + 222 * n, base + 30, row, size=12))
     return drawing(parts, height=base + 48, title="The thresholds of the default in a window of 200,000 tokens")
+
+
+def _batch_at(window: int, levels: Thresholds) -> int:
+    return PlanInput(budget=Budget(window=window, levels=levels), tokens=0, growth=GROWTH).batch_at
 
 
 def _apart(heights: list[float], least: float) -> list[float]:

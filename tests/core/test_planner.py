@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from ebbtide.core.cache.prefix import Prices
 from ebbtide.core.edit_rules import drop_item
-from ebbtide.core.planner import Thresholds, make_plan
+from ebbtide.core.planner import Budget, Thresholds, make_plan
 from ebbtide.core.types import Edit
 from ebbtide.core.view import View
 from ebbtide.passes import clear_results, evict
@@ -172,3 +173,28 @@ def test_the_same_view_and_situation_give_the_same_plan():
     one, two = (make_plan(LONG, [clear_results], SMALL) for _ in range(2))
 
     assert one == two
+
+
+def test_a_batch_comes_earlier_where_holding_tokens_costs_more_than_writing_them_again():
+    """The cheapest spread: sqrt(2 * (write - read) * rewritten * growth / read)."""
+    levels = Thresholds(
+        warning=60_000, soft=700_000, auto=800_000, hard=900_000, blocking=950_000, low=60_000, patience=2.0
+    )
+    slow = situation(LONG, budget=Budget(window=1_000_000, levels=levels), growth=1_000)
+
+    assert slow.batch_at == 134_296
+    assert slow._replace(growth=4_000).batch_at == 208_593
+    assert slow._replace(prices=Prices(read=0.5, write=1.0)).batch_at < slow.batch_at
+    assert slow._replace(growth=10**9).batch_at == levels.auto
+    assert slow._replace(growth=0).batch_at == levels.auto
+
+
+def test_a_batch_is_made_where_prices_say_so_below_the_high_threshold():
+    levels = replace(budget(100_000).levels, low=1_000, warning=1_000, patience=1.0)
+    early = situation(
+        LONG, budget=Budget(window=100_000, levels=levels), growth=10, idle=1.0, cached_entries=len(LONG.entries)
+    )
+
+    assert LONG.tokens < levels.soft
+    assert make_plan(LONG, [clear_results], early.budget, early).edits
+    assert not make_plan(LONG, [clear_results], early.budget, early._replace(growth=100_000)).edits

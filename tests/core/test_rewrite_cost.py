@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from ebbtide.core.cache.prefix import Prices, calls_ahead, calls_to_break_even, prices_for
+from ebbtide.core.cache.prefix import Prices, calls_ahead, calls_to_break_even, cheapest_spread, prices_for
 
 ANTHROPIC = Prices(read=0.1, write=1.25)
 
@@ -104,3 +104,18 @@ class TestHorizon:
 )
 def test_prices_follow_the_vendor(model: str, ttl: float, read: float, write: float) -> None:
     assert prices_for(model, ttl) == Prices(read=read, write=write)
+
+
+@pytest.mark.parametrize("growth", [200, 1_000, 5_000])
+@pytest.mark.parametrize("prices", [ANTHROPIC, Prices(read=0.5, write=1.0)])
+def test_no_other_spread_between_batches_costs_less(prices, growth):
+    """Per call: a share of what a batch writes again, and reading half of the spread."""
+
+    def cost(spread):
+        batch = (prices.write - prices.read) * 60_000
+        return batch * growth / spread + prices.read * spread / 2
+
+    best = cheapest_spread(rewritten=60_000, growth=growth, prices=prices)
+
+    assert cost(best) < min(cost(0.9 * best), cost(1.1 * best))
+    assert cost(best) == pytest.approx(prices.read * best)

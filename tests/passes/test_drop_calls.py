@@ -152,3 +152,42 @@ def test_without_saved_files_the_note_says_so():
 
     assert view.entries[1].text.endswith("; not saved]")
     assert view.edits[0].blobs == ()
+
+
+WRITE = """call:Write {"file_path": "big.py", "content": "%s"}"""
+
+
+def test_a_note_keeps_the_lines_of_the_call_with_names_that_nothing_else_has():
+    content = "\\n".join(["def slack_water_table(station):", *["x = x + 1"] * 400])
+    view = after(WRITE % content, "result:the_tool_said_this", *NEWER, telling=0.5)
+
+    note = next(entry for entry in view.entries if entry.kind == "text" and entry.role == "assistant")
+    stub = parse(note.text)
+    assert stub is not None
+    assert "def slack_water_table(station):" in stub.preview
+    assert "x = x + 1" not in stub.preview
+    assert "the_tool_said_this" not in note.text
+
+
+def test_a_name_that_stays_elsewhere_needs_no_line():
+    content = "\\n".join(["def slack_water_table(station):", *["x = x + 1"] * 400])
+    view = after(WRITE % content, "result:ok", "say:slack_water_table station", *NEWER, telling=0.5)
+
+    assert "slack_water_table(station)" not in "".join(entry.text for entry in view.entries)
+
+
+def test_a_smaller_call_leaves_too_if_its_result_says_little():
+    lines = ("call:Write 100", "result:200", "call:Write 100", "result:500", *NEWER)
+    view = after(*lines, min_tokens=500, min_quiet=40)
+
+    assert outline(view)[:4] == ["text", "text", "c2", "c2="]
+    assert outline(after(*lines, min_tokens=500, min_quiet=500)) == outline(View.of(talk("user:go", *lines)))
+
+
+def test_a_call_does_not_become_quiet_by_the_clearing_of_its_result():
+    """A batch would change what an earlier one left, far back in what is cached."""
+    view = View.of(talk("user:go", "call:Write 100", "result:500", *NEWER))
+    cleared = let(partial(clear_results, keep_results=3), view, situation(view, blob_names=SHELF))
+
+    assert cleared.results[0].tokens < 300
+    assert not list(drop_calls(cleared, situation(cleared, blob_names=SHELF), min_quiet=40))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
-from ebbtide.core.cache.prefix import Prices, calls_ahead, calls_to_break_even
+from ebbtide.core.cache.prefix import Prices, calls_ahead, calls_to_break_even, cheapest_spread
 from ebbtide.core.edit_rules import (
     covered_range,
     drop_invalid_thinking,
@@ -53,6 +53,9 @@ class Thresholds:
 
     Less would have to be repeated a few turns later.
     """
+    patience: float = 0.0
+    """How many times the cheapest spread a request grows above `low` before a batch, where that is below `auto`. With 0
+    the window alone decides."""
     inclusive: bool = False
     """Whether a level is reached at exactly its value (`>=`) or only above it (`>`)."""
 
@@ -195,6 +198,22 @@ class PlanInput(NamedTuple):
         tokens = max(0, self.tokens - round(freed * self.scale))
         share = tokens / self.tokens if self.tokens else 0.0
         return self._replace(tokens=tokens, utilisation=self.utilisation * share)
+
+    @property
+    def batch_at(self) -> int:
+        """Tokens from which a batch is made: where it costs least by growth and prices, and at `auto` at the latest."""
+        levels = self.budget.levels
+        if not levels.patience or not self.growth:
+            return levels.auto
+        spread = cheapest_spread(rewritten=levels.low, growth=self.growth, prices=self.prices)
+        return int(min(levels.auto, levels.low + max(levels.least, levels.patience * spread)))
+
+    @property
+    def least_to_free(self) -> int:
+        """What a batch below the hard level must free: less, if batches are made below `auto`."""
+        levels = self.budget.levels
+        spread, whole = self.batch_at - levels.low, levels.auto - levels.low
+        return levels.least * spread // whole if 0 < spread < whole else levels.least
 
     @property
     def tokens_to_free(self) -> int:
@@ -361,7 +380,7 @@ def _pass_name(run_pass: Pass) -> str:
 def _relieve_pressure(draft: _Draft, passes: Sequence[Pass]) -> tuple[_Draft, str]:
     """Run the pressure passes if a threshold calls for it. Return also why a possible batch was not made."""
     start, levels = draft.plan_input, draft.plan_input.budget.levels
-    is_forced = start.trigger != "auto" or levels.is_reached(start.tokens, "auto")
+    is_forced = start.trigger != "auto" or levels.is_reached(start.tokens, "auto") or start.tokens > start.batch_at
     if not is_forced and not _is_pressure_due(start):
         return draft, ""
     # What is rejected or fails is reported in any case, so both drafts share those lists.
@@ -405,7 +424,7 @@ def _first_expired(view: View, start: PlanInput) -> int:
 
 def _too_little_reason(start: PlanInput, end: PlanInput) -> str:
     """Return why a batch should wait: it costs the cached prefix and frees too little. Else ""."""
-    freed, least = start.tokens - end.tokens, start.budget.levels.least
+    freed, least = start.tokens - end.tokens, start.least_to_free
     return f"it would free {freed:,} tokens, and a batch is worth it from {least:,} on" if freed < least else ""
 
 
@@ -417,7 +436,7 @@ def _too_costly_reason(before: View, after: View, edits: Sequence[Edit], start: 
     if not start.kept_entries:
         rewritten -= removed
     calls = calls_to_break_even(removed=removed, put=0, after=max(0, rewritten), prices=start.prices)
-    expected = calls_ahead(tokens=start.tokens, high=start.budget.levels.auto, growth=start.growth)
+    expected = calls_ahead(tokens=start.tokens, high=start.batch_at, growth=start.growth)
     if calls < expected:
         return ""
     return f"a rewrite now pays after {calls:.0f} calls, and {expected:.0f} are expected"

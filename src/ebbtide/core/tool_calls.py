@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.core import texts
 from ebbtide.core.text.media import HEAD, base64_head, image_pixels, media_type
@@ -64,6 +64,23 @@ def call_arguments(call: Item) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def argument_strings(arguments: str) -> Iterator[str]:
+    """The strings in a tool call's arguments; the text itself if it is not JSON."""
+    try:
+        yield from _string_leaves(json.loads(arguments))
+    except ValueError:
+        yield arguments
+
+
+def _string_leaves(value: object) -> Iterator[str]:
+    children = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else None
+    if children is not None:
+        for child in children:
+            yield from _string_leaves(child)
+    elif value is not None:
+        yield str(value)
 
 
 def file_path(call: Item) -> str:

@@ -1,7 +1,7 @@
-"""Replaces a large old tool call, such as a written file or a patch, and its result by a one-line note.
+"""Replaces a large old tool call, such as a written file or a patch, and its result by a short note.
 
-A stub inside the arguments would not do: models imitate it and write it into files. The note gives facts only, because
-it is an assistant message and must not carry a tool's words.
+A stub inside the arguments would not do: models imitate it and write it into files. The note gives facts, and the most
+salient lines of the call if a policy wants them: it is an assistant message and must not carry a tool's words.
 """
 
 from __future__ import annotations
@@ -9,17 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from ebbtide.core.edit_rules import find_loop_start, find_seams, rejection_reason
-from ebbtide.core.offload import Offloader, describe, original_of
+from ebbtide.core.offload import Offloader, can_offload, describe, no_preview, original_of
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
-from ebbtide.core.tool_calls import PROTECTED, file_path, is_failed_result, is_reasoning
+from ebbtide.core.text.preview import Count, Preview
+from ebbtide.core.tool_calls import PROTECTED, argument_strings, file_path, is_failed_result, is_reasoning
 from ebbtide.core.types import OURS, Blob, Edit, Item
 from ebbtide.core.view import View
+from ebbtide.facts.names import SalientLines
 
 Batch = tuple[int, int]
 """Start and stop of the calls of one assistant message with their results, in `view.entries`."""
+
+
+class LargeCalls(NamedTuple):
+    """Calls of one assistant message that a note can replace."""
+
+    start: int
+    stop: int
+    pairs: list[tuple[Item, Item]]
+    """Each call with its result."""
 
 
 def drop_calls(
@@ -27,13 +39,38 @@ def drop_calls(
     plan_input: PlanInput,
     *,
     min_tokens: int = 1_000,  # of the call without its result; a smaller call is worth more than its note
+    min_quiet: int = 1_000,  # the same of a call whose result says little, so that nothing else leaves with it
+    quiet_result: int = 300,  # tokens of such a result, at most
     keep_results: int = 3,  # newest calls with their results
     never: frozenset[str] = PROTECTED,
+    telling: float = 0.0,  # share of a call that may stay, as the most salient lines of its strings
+    telling_tokens: int = 600,  # the same in tokens, at most
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Replace large old calls that succeeded, oldest first. Other calls made at the same time stay as they are."""
     offloader = Offloader(by="drop_calls", view=view, plan_input=plan_input)
     recent = {entry.call_id for entry in view.results[max(0, len(view.results) - keep_results) :]}
+    found = list(_find_large_calls(view, (min_tokens, min_quiet, quiet_result), recent, never))
+    salient = _salient_lines(view, found, recent) if telling and found else None
+    for start, stop, pairs in found:
+        edit = _replace_by_note(
+            offloader, view.entries[start:stop], pairs, stub, _preview(salient, telling, telling_tokens)
+        )
+        # Calls that stay may need the reasoning before them, and reasoning needs what follows it.
+        if not rejection_reason(view, edit):
+            yield edit
+
+
+def _find_large_calls(
+    view: View, limits: tuple[int, int, int], recent: set[str], never: frozenset[str]
+) -> Iterator[LargeCalls]:
+    min_tokens, min_quiet, quiet_result = limits
+
+    def is_large(call: Item, result: Item) -> bool:
+        # By the original: a result that was cleared since would change what an earlier batch left, far back.
+        is_quiet = original_of(view, result).tokens <= quiet_result
+        return call.tokens > (min(min_quiet, min_tokens) if is_quiet else min_tokens)
+
     for start, stop in _batches(view):
         batch = view.entries[start:stop]
         results = {entry.call_id: entry for entry in batch if entry.kind == "result"}
@@ -41,8 +78,8 @@ def drop_calls(
         large = [
             (call, results[call.call_id])
             for call in calls
-            if call.tokens > min_tokens and call.name not in never
-            if call.call_id in results and call.call_id not in recent
+            if call.name not in never and call.call_id in results and call.call_id not in recent
+            if is_large(call, results[call.call_id])
             # An error must stay, or the model would believe that the file was written.
             if not is_failed_result(original_of(view, results[call.call_id]))
         ]
@@ -50,10 +87,29 @@ def drop_calls(
             continue
         if len(large) == len(calls):
             start = _reasoning_start(view, start)
-        edit = _replace_by_note(offloader, view.entries[start:stop], large, stub)
-        # Calls that stay may need the reasoning before them, and reasoning needs what follows it.
-        if not rejection_reason(view, edit):
-            yield edit
+        yield LargeCalls(start, stop, large)
+
+
+def _salient_lines(view: View, found: Sequence[LargeCalls], recent: set[str]) -> SalientLines:
+    """Know the names in what stays. Old results do not count: a batch that drops calls clears them too."""
+    removed = {item.id for one in found for pair in one.pairs for item in pair}
+    return SalientLines.beside_entries(
+        entry
+        for entry in view.entries
+        if entry.kind != "thinking" and entry.id not in removed
+        if entry.kind != "result" or entry.call_id in recent or not can_offload(view, entry)
+    )
+
+
+def _preview(salient: SalientLines | None, telling: float, telling_tokens: int) -> Preview:
+    if salient is None:
+        return no_preview
+
+    def preview(arguments: str, count: Count) -> str:
+        limit = min(telling_tokens, int(telling * count(arguments)))
+        return salient.select("\n".join(argument_strings(arguments)), count, limit)
+
+    return preview
 
 
 def _batches(view: View) -> Iterator[Batch]:
@@ -83,7 +139,7 @@ def _is_fixed(view: View, entry: Item) -> bool:
 
 
 def _replace_by_note(
-    offloader: Offloader, batch: Sequence[Item], large: Sequence[tuple[Item, Item]], stub: Template
+    offloader: Offloader, batch: Sequence[Item], large: Sequence[tuple[Item, Item]], stub: Template, preview: Preview
 ) -> Edit:
     view = offloader.view
     removed = {item.id for pair in large for item in pair} | {entry.id for entry in batch if entry.kind == "opaque"}
@@ -97,7 +153,9 @@ def _replace_by_note(
         _, result_blobs = offloader.save_blob(call.call_id, original_of(view, result).text)
         blobs += (*call_blobs, *result_blobs)
         about = file_path(call)
-        lines.append(stub(describe(call.text, kind="call", name=call.name, about=about, tokens=call.tokens, path=path)))
+        shown = describe(call.text, kind="call", name=call.name, about=about, tokens=call.tokens, path=path)
+        excerpt = preview(call.text, offloader.plan_input.count_tokens)
+        lines.append(stub(replace(shown, preview=excerpt, more=bool(excerpt))))
     # A result rewritten earlier gets a new id: the log can only refer to originals.
     siblings = [entry for entry in batch if entry.id not in removed]
     stay = [entry if entry.id in view.index else replace(entry, id="") for entry in siblings]

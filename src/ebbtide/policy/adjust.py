@@ -28,7 +28,7 @@ from ebbtide.policy.model import Overflow, Policy
 
 OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
 _PLAIN = (int, float, frozenset[str], frozenset[str] | None, tuple[float, int], Mapping[str, int])
-LEVEL_NAMES = tuple(field.name for field in fields(Thresholds) if field.name not in ("least", "inclusive"))
+LEVEL_NAMES = tuple(field.name for field in fields(Thresholds) if field.name not in ("least", "patience", "inclusive"))
 
 
 def with_levels(policy: Policy, values: Mapping[str, float]) -> Policy:
@@ -45,8 +45,10 @@ def _set_levels(rule: LevelRule, values: Mapping[str, float]) -> LevelRule:
     def with_values(window: int, output: int, overhead: int = 0) -> Thresholds:
         tokens = {name: int(value * window if value <= 1 else value) for name, value in values.items()}
         levels = replace(rule(window, output, overhead), **tokens)  # type: ignore[arg-type]
-        # A low threshold above the one where it acts would act on every request.
-        return replace(levels, low=min(levels.low, levels.auto))
+        # A low threshold above the one where it acts would act on every request. A threshold that a person chose is
+        # where it acts, whatever prices say.
+        patience = 0.0 if "auto" in values else levels.patience
+        return replace(levels, low=min(levels.low, levels.auto), patience=patience)
 
     return with_values
 

@@ -32,12 +32,14 @@ _LARGE_RESULT = 12_500
 """Tokens of a result that goes to disk at once: 50,000 characters, the usual limit (D5)."""
 _SALIENT_SHARE = 0.4
 """Share of an old result that may stay as its most salient lines."""
+_CALL_SHARE = 0.5
+"""The same of an old call, of its own strings."""
+_SNIPPED_SHARE = 0.2
+"""The same of a result that a newer one replaces."""
+_OFFLOADED_TOKENS = 2_000
+"""Of the salient lines of a result that goes to disk at once, at most, and a hundredth of the window."""
 _MIN_BATCH_SHARE = 0.3
 """Of the way from `auto` down to `low`: what a batch must free, or else the size of a large result if that is less."""
-_SOFT_SHARE = 0.95
-"""Of `auto`: from here on a batch is made early if it pays."""
-_MAX_LOW = 100_000
-"""The highest `low`, however large the window: tokens that are not needed are paid for on every call."""
 
 
 def _would_be_lost(plan_input: PlanInput) -> bool:
@@ -58,7 +60,7 @@ def offload_large(view: View, plan_input: PlanInput, *, limit: int = _LARGE_RESU
     limit = _limit_together(view, limit, room // 2)
     head = max(60, min(600, window // 40))
     # Names elsewhere in the request are not looked at, so that the work depends only on what is new.
-    preview = SalientLines().extend_preview(essence(head), min(600, window // 100))
+    preview = SalientLines().extend_preview(essence(head), min(_OFFLOADED_TOKENS, window // 100))
     yield from offload_results(view, plan_input, limit=limit, unit="tokens", preview=preview)
 
 
@@ -101,46 +103,51 @@ def usable(window: int, output: int, overhead: int = 0) -> int:
     return max(beside, min(int(window * 0.95), overhead + window // 4))
 
 
-def watermarks(*, low: float, soft: float, auto: float, max_low: int) -> LevelRule:
-    """Act late and free much, because each batch costs the cached prefix.
+def watermarks(*, low: float, soft: float, auto: float, max_low: int, patience: float = 0.0) -> LevelRule:
+    """Free much at once, because each batch costs the cached prefix; when, `patience` and prices decide.
 
-    Thresholds are shares of the usable window. If prompt and tools take much of it, they are shares of the messages'
-    room above these: a `low` that no pass can reach would mean a batch on every request.
+    `auto` is the latest. If prompt and tools take much of the window, thresholds are shares of the messages' room above
+    these: a `low` that no pass can reach would mean a batch on every request.
     """
 
     def rule(window: int, output: int, overhead: int = 0) -> Thresholds:
         total = usable(window, output, overhead)
         room = max(0, total - overhead)
 
-        def level(share: float, room_share: float) -> int:
-            return max(int(total * share), overhead + int(room * room_share))
+        def level(share: float) -> int:
+            return overhead + int(room * share)
 
         lowest = max(min(int(total * low), max_low), overhead + min(int(room * 0.20), max_low // 4))
-        high = level(auto, 0.80)
+        high = level(auto)
         return Thresholds(
             warning=lowest,
-            soft=level(soft, 0.75),
+            soft=level(soft),
             auto=high,
-            hard=level(0.95, 0.95),
+            hard=level(0.95),
             blocking=total,
             low=lowest,
             least=min(int(_MIN_BATCH_SHARE * (high - lowest)), _LARGE_RESULT),
+            patience=patience,
         )
 
     return rule
 
 
-def point(name: str, *, auto: float, low: float) -> Policy:
-    """Return one point of the measured frontier: when to act, and how far down, as shares of the usable window."""
+def point(name: str, *, patience: float, low: float, max_low: int, calls: int) -> Policy:
+    """Return one point of the measured frontier.
+
+    It says how long to wait for a batch, how far down a batch goes, and from how many tokens on an old call leaves even
+    if its result says much.
+    """
     return Policy(
         name=name,
-        levels=watermarks(low=low, soft=auto * _SOFT_SHARE, auto=auto, max_low=_MAX_LOW),
+        levels=watermarks(low=low, soft=0.76, auto=0.80, max_low=max_low, patience=patience),
         usable=usable,
         arrival=(offload_large, offload_paste),
         pressure=(
-            snip_results,
+            partial(snip_results, telling=_SNIPPED_SHARE),
             # Before results: a name that only a large call has must be in a salient line, or it is lost with both.
-            partial(drop_calls, min_tokens=500),
+            partial(drop_calls, min_tokens=calls, min_quiet=120, telling=_CALL_SHARE),
             partial(clear_results, telling=_SALIENT_SHARE),
             clear_media,
             strip_thinking,
@@ -153,8 +160,8 @@ def point(name: str, *, auto: float, low: float) -> Policy:
     )
 
 
-default = point("default", auto=0.80, low=0.35)
-keep_more = point("keep-more", auto=0.90, low=0.45)
-spend_less = point("spend-less", auto=0.60, low=0.25)
+default = point("default", patience=1.5, low=0.35, max_low=60_000, calls=500)
+keep_more = point("keep-more", patience=3.0, low=0.40, max_low=100_000, calls=500)
+spend_less = point("spend-less", patience=1.25, low=0.35, max_low=60_000, calls=120)
 
 levels = default.levels

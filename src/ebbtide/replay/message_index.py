@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from ebbtide.core.tokens.estimator import Estimator
+from ebbtide.core.tool_calls import argument_strings
 from ebbtide.core.types import USER
 from ebbtide.wire.blocks import Block
 from ebbtide.wire.protocol import Wire
@@ -114,23 +115,6 @@ def block_texts(block: Block) -> Iterator[str]:
     if block.kind == "thinking":
         return
     yield from argument_strings(block.text) if block.kind == "call" else (block.text,)
-
-
-def argument_strings(arguments: str) -> Iterator[str]:
-    """The strings in a tool call's arguments; the text itself if it is not JSON."""
-    try:
-        yield from _string_leaves(json.loads(arguments))
-    except ValueError:
-        yield arguments
-
-
-def _string_leaves(value: object) -> Iterator[str]:
-    children = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else None
-    if children is not None:
-        for child in children:
-            yield from _string_leaves(child)
-    elif value is not None:
-        yield str(value)
 
 
 def is_user_text(block: Block) -> bool:

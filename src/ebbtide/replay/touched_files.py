@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ebbtide.core.tool_calls import call_arguments, is_failed_result
+from ebbtide.core.tool_calls import argument_strings, call_arguments, is_failed_result
 from ebbtide.core.types import Item
-from ebbtide.replay.message_index import argument_strings
 
 _CHANGES = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit", "edit", "write"))
 _READS = frozenset(("Read", "read"))

@@ -12,7 +12,13 @@ from typing import Any, NamedTuple, TypedDict
 from ebbtide.compaction.coordinator import CompactionCoordinator, ManualCompaction, PlannedRequest
 from ebbtide.core.cache.breakpoints import choose_by_value
 from ebbtide.core.cache.lifetimes import plan_hour
-from ebbtide.core.cache.prefix import common_prefix_length, count_cached_messages, find_usage_anchor, prices_for
+from ebbtide.core.cache.prefix import (
+    common_prefix_length,
+    count_cached_messages,
+    find_usage_anchor,
+    mean_growth,
+    prices_for,
+)
 from ebbtide.core.edit_layout import UsableAnswers
 from ebbtide.core.errors import Blocked, Busy, WontFit
 from ebbtide.core.planner import Budget, CompactionInput, Pass, Plan, PlanInput
@@ -163,7 +169,7 @@ def build_plan_input(
         first_unsent=_first_unsent(state, view, previous, outgoing),
         idle=max(0.0, now - sent[-1].at) if sent else None,
         trigger=trigger,
-        growth=max(0, (tokens - sent[0].tokens) // len(sent)) if sent else 0,
+        growth=mean_growth(state.counters),
         prices=prices_for(request.model, ttl),
         count_tokens=estimator.text,
         result_overhead=estimator.per_result,
@@ -442,7 +448,7 @@ def build_report(decision: Decision, view: View, edits: Sequence[Edit], outgoing
         tokens_after=tokens,
         level=plan.level if plan else plan_input.level,
         window=budget.window,
-        auto_at=budget.levels.auto,
+        auto_at=plan_input.batch_at,
         edits=tuple(edits),
         held=view.visible_edits,
         behind=basis,

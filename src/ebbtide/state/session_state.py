@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ebbtide.core.cache.lifetimes import Pauses, is_hour_ignored
-from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length
+from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length, count_added_tokens
 from ebbtide.core.records import Record, float_in, int_in, list_in, str_in, strings_in
 from ebbtide.core.stub import digest
 from ebbtide.core.tokens.size import Calibration
@@ -142,6 +142,8 @@ def _add_request(state: SessionState, sent: SentRequest, messages: PrefixHashes,
     pause = sent.at - state.sent[-1].at if state.sent else 0.0
     if pause >= FIVE_MINUTES:
         counters = _add(counters, pauses=1, pauses_under_an_hour=int(pause < HOUR))
+    if added := count_added_tokens(state.sent, sent):
+        counters = _add(counters, added_tokens=added, added_calls=1)
     requests = (*state.sent[1 - KEPT_REQUESTS :], sent)
     return state._replace(sent=requests, turns=state.turns + 1, messages=messages, counters=counters)
 

@@ -7,9 +7,10 @@ what is new, bisection finds the common prefix of two requests, and no function 
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import eq, is_
@@ -334,6 +335,30 @@ def calls_to_break_even(
     if paid <= 0:
         return 0.0
     return paid / saved if saved else float("inf")
+
+
+def cheapest_spread(*, rewritten: int, growth: float, prices: Prices) -> float:
+    """Return how far a request should grow between two batches that bring it down to the same size.
+
+    An inventory problem: each batch writes `rewritten` tokens again instead of reading them, and what was added since
+    the last one is read on every call. Both together cost least at this spread.
+    """
+    paid = max(0.0, prices.write - prices.read) * rewritten * growth
+    return math.sqrt(2 * paid / prices.read) if prices.read else math.inf
+
+
+def count_added_tokens(sent: Sequence[SentRequest], request: SentRequest) -> int:
+    """Return by how much a request is larger than the one before it; 0 after a batch of edits or in another task."""
+    if not sent:
+        return 0
+    last = sent[-1]
+    is_same_task = (last.model, last.system, last.tools) == (request.model, request.system, request.tools)
+    return max(0, request.tokens - last.tokens) if is_same_task else 0
+
+
+def mean_growth(counters: Mapping[str, int]) -> int:
+    """Return how many tokens a call adds, on average so far. `count_added_tokens` counts them."""
+    return counters.get("added_tokens", 0) // max(1, counters.get("added_calls", 0))
 
 
 def calls_ahead(*, tokens: int, high: int, growth: float) -> float:
