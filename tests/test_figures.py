@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 README, BENCHMARKS = "README.md", "benchmarks/README.md"
+TEAM, RECALL, FAULTS = "docs/how-to/team.md", "docs/how-to/recall.md", "docs/explanation/faults.md"
 DEFAULT, TOKENS, FOLDS, LAWS, NUMBERS, SIDE_BY_SIDE = (
     f"docs/explanation/{name}.md" for name in ("default", "tokens", "folds", "laws", "numbers", "is-it-for-me")
 )
@@ -206,8 +207,34 @@ def of_isolation():
             yield page, f"| {name} |", [*(row[column] for column in columns), *handles]
 
 
+def of_a_team():
+    team, crashes, found = result("team"), result("crashes"), result("recall_postgres")
+    labels = {
+        "| one proxy on a folder": "1 proxy, folder",
+        "| one proxy on a database": "1 proxy, database",
+        "| two proxies on a database": "2 proxies, database",
+        "| four proxies on a database": "4 proxies, database",
+        "| four proxies, each session": "4 proxies, database, sticky",
+    }
+    for start, name in labels.items():
+        yield TEAM, start, [team["proxies"][name][f"{what} cpu ms a request"] for what in ("proxy", "database")]
+    commit, pickup, crowd = team["commits"]["lock and commit ms"], team["pickup"], team["crowd"]
+    yield TEAM, "| lock and commit", [commit[name]["p50"] for name in ("folder, synced", "database, synced")]
+    yield TEAM, "| first request of a session", [pickup["times, without the checkpoint"], pickup["checkpoint cpu ms"]]
+    four, asked = crowd["4 proxies"], [crowd[name] for name in ("sessions", "streams at once", "requests")]
+    yield TEAM, "| 1,000 sessions", [*asked, *(four[name] for name in ("errors", "texts of others", "fallbacks"))]
+    patient = team["crowd, with time to plan"]
+    yield TEAM, "| the same with time", [patient["different bytes"], patient["requests"]]
+    yield TEAM, "| connections |", [four["connections at most"]]
+    yield TEAM, "| disk for a message", [four["bytes on disk a message"]]
+    yield FAULTS, "  crashed as well", [crashes["postgres"]["crashes"][name] for name in ("server", "stop")]
+    for start, name in {"| identifiers by name": "by_name", "| questions about": "memorybank en"}.items():
+        arms = ("our index", "full text `simple`", "full text `english`")
+        yield RECALL, start, [100 * found[f"database, {arm}"][name] for arm in arms]
+
+
 def claims() -> Iterator[tuple[str, str, list[float]]]:
-    for some in (of_tokens, of_replay, of_what_is_kept, of_size, of_speed, of_isolation):
+    for some in (of_tokens, of_replay, of_what_is_kept, of_size, of_speed, of_isolation, of_a_team):
         yield from some()
 
 
