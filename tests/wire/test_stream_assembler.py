@@ -34,7 +34,7 @@ def answered(wire):
 
 def assembled(wire, spelled):
     assembler = WIRES[wire].replies.stream_assembler()
-    for event in read_events(spelled) if WIRES[wire].requests.has_binary_streams else server_sent(spelled):
+    for event in read_events(spelled) if wire == "bedrock_converse" else server_sent(spelled):
         assembler.add(event)
     return assembler
 

@@ -12,10 +12,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ebbtide.core.texts import RECALL_LIMIT
 from ebbtide.recall.inject import RecallExchange
 from ebbtide.runtime.context import Context
+from ebbtide.wire.amazon_stream import read_events, split_messages, write_event
 from ebbtide.wire.protocol import RecallBatch, Wire
 from ebbtide.wire.replies import parse_event
 from ebbtide.wire.sse import EventReader
@@ -55,20 +57,20 @@ def insert_answers(context: Context, calls: RecallCalls) -> None:
 class RecallRounds:
     """One answer to one client, made of one or more answers of the model."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, *, has_amazons_frames: bool = False) -> None:
         self._merger = wire.replies.response_merger()
-        self._splitter = _FrameSplitter()
+        self._frames: _TextFrames | _AmazonsFrames = _AmazonsFrames() if has_amazons_frames else _TextFrames()
         self._answers: list[Mapping[str, object]] = []
         self._held_frames: list[tuple[bool, bytes]] = []
         """What follows a recall call, each with whether it belongs to the end of the answer."""
 
     def feed(self, chunk: bytes) -> bytes:
         """Take a part of the model's stream. Return what the client may see now."""
-        return b"".join(map(self._frame_to_show, self._splitter.feed(chunk)))
+        return b"".join(map(self._frame_to_show, self._frames.split(chunk)))
 
     def flush(self) -> bytes:
         """The model's stream has ended: return what was left of an event."""
-        return b"".join(map(self._frame_to_show, self._splitter.rest()))
+        return b"".join(map(self._frame_to_show, self._frames.rest()))
 
     def is_shown_whole(self, response: Mapping[str, object]) -> bool:
         """Tell whether the client gets the current answer unchanged. Ask before `next_calls`."""
@@ -106,15 +108,14 @@ class RecallRounds:
 
     def _frame_to_show(self, frame: bytes) -> bytes:
         """Return the frame as the client may see it now; empty if it is held back or dropped."""
-        event = next(iter(EventReader(_MAX_EVENT_BYTES).feed(frame)), None)
-        if event is None:
+        original = self._frames.read(frame)
+        if original is None:
             return self._show_or_hold(frame, False)
-        original = parse_event(event)
         rewritten = self._merger.convert(original)
         if rewritten is None:
             return b""
         if rewritten is not original:
-            frame = event_frame(event.name, rewritten)
+            frame = self._frames.write(rewritten)
         return self._show_or_hold(frame, self._merger.is_end(original))
 
     def _show_or_hold(self, frame: bytes, is_end: bool) -> bytes:
@@ -124,13 +125,26 @@ class RecallRounds:
         return b""
 
 
-class _FrameSplitter:
-    """Splits a stream into events, each with its blank line."""
+class _TextFrames:
+    """Server-sent events, each with its blank line."""
 
     def __init__(self) -> None:
         self._rest = b""
+        self._name = ""
+        """Of the event that was read last."""
 
-    def feed(self, chunk: bytes) -> list[bytes]:
+    def read(self, frame: bytes) -> dict[str, Any] | None:
+        event = next(iter(EventReader(_MAX_EVENT_BYTES).feed(frame)), None)
+        if event is None:
+            return None
+        self._name = event.name
+        return parse_event(event)
+
+    def write(self, event: Mapping[str, object]) -> bytes:
+        """Write what became of the event that was read last."""
+        return event_frame(self._name, event)
+
+    def split(self, chunk: bytes) -> list[bytes]:
         search_from, self._rest = max(0, len(self._rest) - 3), self._rest + chunk
         frames, start = list[bytes](), 0
         for end in _FRAME_END.finditer(self._rest, search_from):
@@ -140,6 +154,29 @@ class _FrameSplitter:
         if len(self._rest) > _MAX_EVENT_BYTES:
             frames.append(self._rest)
             self._rest = b""
+        return frames
+
+    def rest(self) -> list[bytes]:
+        rest, self._rest = self._rest, b""
+        return [rest] if rest else []
+
+
+class _AmazonsFrames:
+    """Messages of an Amazon event stream."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def read(self, frame: bytes) -> dict[str, Any] | None:
+        return next(read_events(frame), None)
+
+    def write(self, event: Mapping[str, object]) -> bytes:
+        return write_event(event)
+
+    def split(self, chunk: bytes) -> list[bytes]:
+        frames, self._rest = split_messages(self._rest + chunk)
+        if len(self._rest) > _MAX_EVENT_BYTES:
+            frames, self._rest = [*frames, self._rest], b""
         return frames
 
     def rest(self) -> list[bytes]:

@@ -1,10 +1,11 @@
-"""Read Amazon's event streams, in which Bedrock sends what other providers send as server-sent events."""
+"""Read and write Amazon's event streams, in which Bedrock sends what other providers send as server-sent events."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 CONTENT_TYPE = "application/vnd.amazon.eventstream"
@@ -19,6 +20,40 @@ _STRING = 7
 def to_server_sent_events(raw: bytes) -> bytes:
     """Return the same events as a stream of server-sent events, as far as the messages are whole."""
     return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in read_events(raw))
+
+
+def split_messages(raw: bytes) -> tuple[list[bytes], bytes]:
+    """Return the whole messages at the beginning of a stream, and the bytes that follow them."""
+    messages, start = list[bytes](), 0
+    while start + _PRELUDE < len(raw):
+        end = start + int.from_bytes(raw[start : start + 4], "big")
+        if not start + _PRELUDE + _CHECKSUM <= end <= len(raw):
+            break
+        messages.append(raw[start:end])
+        start = end
+    return messages, raw[start:]
+
+
+def write_event(event: Mapping[str, object]) -> bytes:
+    """Write an event of the Converse API as a message of a stream."""
+    ((kind, fields),) = event.items()
+    what = "exception" if kind.endswith("Exception") else "event"
+    names = {f":{what}-type": kind, ":content-type": "application/json", ":message-type": what}
+    headers = b"".join(map(_write_header, names.items()))
+    payload = json.dumps(fields).encode()
+    length = _PRELUDE + len(headers) + len(payload) + _CHECKSUM
+    prelude = length.to_bytes(4, "big") + len(headers).to_bytes(4, "big")
+    message = prelude + _checksum(prelude) + headers + payload
+    return message + _checksum(message)
+
+
+def _write_header(header: tuple[str, str]) -> bytes:
+    name, value = (text.encode() for text in header)
+    return bytes([len(name)]) + name + bytes([_STRING]) + len(value).to_bytes(2, "big") + value
+
+
+def _checksum(raw: bytes) -> bytes:
+    return zlib.crc32(raw).to_bytes(_CHECKSUM, "big")
 
 
 def read_events(raw: bytes) -> Iterator[dict[str, Any]]:

@@ -226,8 +226,6 @@ class SideRequests(Protocol):
 
     routes: Sequence[str]
     """How the paths of requests to a model end."""
-    has_binary_streams: bool
-    """Whether streams are no server-sent events and no JSON, so that we cannot hold back a part of them."""
     side_routes: Mapping[str, str]
     """Paths that ask about a conversation and are no turn of it, each with what it asks: `count`, `compaction`."""
 

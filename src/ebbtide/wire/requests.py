@@ -33,8 +33,6 @@ _THINKS_BY_DEFAULT = re.compile(rf"{NEWER_OPENAI.pattern}|claude-(?:fable|mythos
 class SharedRequests:
     """The part of `SideRequests` that is the same for Anthropic and OpenAI."""
 
-    has_binary_streams = False
-
     def model(self, _path: str, body: Mapping[str, Any]) -> str:
         return str(body.get("model") or "")
 

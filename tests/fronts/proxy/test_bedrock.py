@@ -11,7 +11,7 @@ from fronts.proxy.proxy_runner import exchange, proxied
 from fronts.sdk.test_bedrock_converse import MODEL, SYSTEM, TOOLS, Joined, client, results, user
 from fronts.sdk.test_loops import usage_in
 from upstream.prefix import units
-from upstream.script import Say, Use
+from upstream.script import Failure, Say, Use
 from upstream.server import Upstream
 
 EventStreamBuffer = pytest.importorskip("botocore.eventstream").EventStreamBuffer
@@ -69,14 +69,46 @@ def test_a_signed_request_is_sent_as_it_came(tmp_path):
     assert json.loads(request.raw) == {"messages": [blank]}
 
 
-def test_recall_tools_are_not_added_to_a_stream_of_amazons(tmp_path):
-    body = json.dumps({"messages": [user("Hello.")], "toolConfig": TOOLS}).encode()
-    headers = {"content-type": "application/json", "authorization": "Bearer key"}
-    with Upstream(["Well."] * 2) as upstream, proxied(upstream.url, store=tmp_path, recall="tool") as running:
-        for end in ("converse", "converse-stream"):
-            status, _, _ = exchange(running.port, "POST", f"/model/{quote(MODEL)}/{end}", body, headers)
-            assert status == 200
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+def test_recall_calls_are_answered_inside_the_one_answer_that_the_client_gets(streams, tmp_path):
+    turns = [[Say("Let me see."), Use("ebb_recall", {"query": "old server port"})], [Say("It was 8123.")], "Bye."]
+    history = [user("Remember: the port of the old server was 8123. Then look.")]
+    with Upstream(turns) as upstream, proxied(upstream.url, store=tmp_path, recall="tool") as running:
+        message = post(running, {"messages": history, "toolConfig": TOOLS}, streams=streams)
+        history += [message, user("Thanks.")]
+        post(running, {"messages": history, "toolConfig": TOOLS}, streams=streams)
 
-    whole, stream = upstream.requests
-    assert len(whole.parsed["toolConfig"]["tools"]) == 3
-    assert len(stream.parsed["toolConfig"]["tools"]) == 1
+    assert [block["text"] for block in message["content"]] == ["Let me see.", "It was 8123."]
+    assert [one.refused for one in upstream.requests if one.refused] == []
+    first, second, third = [[unit.text for unit in units("bedrock_converse", one.parsed)] for one in upstream.requests]
+    assert second[: len(first)] == first
+    assert third[: len(second)] == second
+
+
+def test_calls_of_the_clients_own_tools_in_a_stream_come_first(tmp_path):
+    turns = [[Use("ebb_recall", {"query": "old server port"}), Use("read", {"path": "src/a.py"})], "It was 8123."]
+    history = [user("Remember: the port of the old server was 8123. Then look.")]
+    with Upstream(turns) as upstream, proxied(upstream.url, store=tmp_path, recall="tool") as running:
+        message = post(running, {"messages": history, "toolConfig": TOOLS}, streams=True)
+        assert [block["toolUse"]["name"] for block in message["content"]] == ["read"]
+        history += [message, *results(message)]
+        post(running, {"messages": history, "toolConfig": TOOLS}, streams=True)
+
+    assert [one.refused for one in upstream.requests if one.refused] == []
+    assert "recalled" in upstream.requests[-1].raw.decode()
+
+
+def test_a_failure_after_a_recall_is_an_exception_in_amazons_stream(tmp_path):
+    turns = [[Use("ebb_recall", {"query": "old server port"})], Failure(status=403, message="no access")]
+    history = [user("Remember: the port of the old server was 8123. Then look.")]
+    with Upstream(turns) as upstream, proxied(upstream.url, store=tmp_path, recall="tool") as running:
+        headers = {"content-type": "application/json", "authorization": "Bearer key"}
+        body = json.dumps({"messages": history, "toolConfig": TOOLS}).encode()
+        status, _, raw = exchange(running.port, "POST", f"/model/{quote(MODEL)}/converse-stream", body, headers)
+
+    assert status == 200
+    buffer = EventStreamBuffer()
+    buffer.add_data(raw)  # Amazon's own reader, which checks the checksums
+    last = list(buffer)[-1]
+    assert last.headers[":message-type"] == "exception"
+    assert last.headers[":exception-type"] == "modelStreamErrorException"

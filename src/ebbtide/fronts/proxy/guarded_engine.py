@@ -171,8 +171,7 @@ class GuardedEngine:
         if self.options.recall != "tool" or self.options.shadow or is_apart:
             return outgoing
         wire = WIRES[incoming.wire]
-        has_own_frames = incoming.wants_stream and wire.requests.has_binary_streams
-        tree = None if has_own_frames else with_recall_tools(wire, parsed.tree)
+        tree = with_recall_tools(wire, parsed.tree)
         if tree is None:
             return outgoing
         if session.recall_mode is None:

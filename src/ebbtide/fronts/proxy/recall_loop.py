@@ -22,6 +22,7 @@ from ebbtide.fronts.proxy.guarded_engine import GuardedEngine
 from ebbtide.fronts.proxy.sessions import OutgoingRequest
 from ebbtide.runtime.recall_rounds import RecallRounds, event_frame
 from ebbtide.wire import WIRES
+from ebbtide.wire.amazon_stream import CONTENT_TYPE, write_event
 from ebbtide.wire.body import read_body
 
 _MAX_BYTES = 8 << 20
@@ -44,7 +45,11 @@ class OpenAnswer(NamedTuple):
 
     @property
     def is_stream(self) -> bool:
-        return "event-stream" in self.response.headers.get("content-type", "")
+        return self.is_amazons or "event-stream" in self.response.headers.get("content-type", "")
+
+    @property
+    def is_amazons(self) -> bool:
+        return CONTENT_TYPE in self.response.headers.get("content-type", "")
 
     def is_usable(self, *, as_stream: bool) -> bool:
         return self.response.status == 200 and self.is_stream == as_stream and is_readable(self.encoding)
@@ -78,7 +83,7 @@ class RecallLoop:
         self._request, self._engine, self._send = request, engine, send
 
     async def run(self, answer: OpenAnswer) -> web.StreamResponse:
-        self._rounds = RecallRounds(WIRES[answer.outgoing.incoming.wire])
+        self._rounds = RecallRounds(WIRES[answer.outgoing.incoming.wire], has_amazons_frames=answer.is_amazons)
         self._first_request = answer.outgoing.original
         if not is_readable(answer.encoding):
             return await answer.relay_and_record(self._request, self._engine)
@@ -89,6 +94,7 @@ class RecallLoop:
 
     async def _run_stream(self, answer: OpenAnswer, stack: AsyncExitStack) -> web.StreamResponse:
         response = upstream_client.copy_response(answer.response, *_REWRITTEN)
+        has_amazons_frames = answer.is_amazons
         await response.start(self._request, has_body=False)
         while True:
             try:
@@ -101,7 +107,7 @@ class RecallLoop:
                 break
             answer = await stack.enter_async_context(self._send(follow_up))
             if not answer.is_usable(as_stream=True):
-                await response.write(await _error_frame(answer))
+                await response.write(await _error_frame(answer, has_amazons_frames=has_amazons_frames))
                 break
         await response.write_eof()
         return response
@@ -179,7 +185,7 @@ class RecallLoop:
         return body
 
 
-async def _error_frame(answer: OpenAnswer) -> bytes:
+async def _error_frame(answer: OpenAnswer, *, has_amazons_frames: bool) -> bytes:
     """Write the provider's own error as an event, for a client in the middle of a stream."""
     raw = b""
     async for chunk in answer.iter_chunks():
@@ -192,4 +198,5 @@ async def _error_frame(answer: OpenAnswer) -> bytes:
         body = None
     error = body.get("error") if isinstance(body, dict) else None
     error = error if isinstance(error, dict) else {"type": "api_error", "message": f"status {answer.response.status}"}
-    return event_frame(*WIRES[answer.outgoing.incoming.wire].replies.error_event(error))
+    name, event = WIRES[answer.outgoing.incoming.wire].replies.error_event(error)
+    return write_event(event) if has_amazons_frames else event_frame(name, event)

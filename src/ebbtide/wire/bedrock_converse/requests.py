@@ -21,7 +21,6 @@ _SCHEMA_LIMITS = ("additionalModelResponseFieldPaths",)
 class Requests:
     routes: Sequence[str] = ("/converse", "/converse-stream")
     side_routes: Mapping[str, str] = {}
-    has_binary_streams = True
 
     def model(self, path: str, body: Mapping[str, Any]) -> str:
         """The path names the model: `/model/anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse`."""

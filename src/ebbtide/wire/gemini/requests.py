@@ -35,7 +35,6 @@ _NOT_ASKED_AGAIN = (
 class Requests:
     routes: Sequence[str] = (":generateContent", ":streamGenerateContent")
     side_routes: Mapping[str, str] = {":countTokens": "count"}
-    has_binary_streams = False
 
     def model(self, path: str, body: Mapping[str, Any]) -> str:
         """The path names the model: `.../models/gemini-2.5-pro:generateContent`."""
