@@ -1,5 +1,6 @@
 """`ebb replay --frontier`: three settings on your own sessions, and one that it chooses."""
 
+import io
 import os
 import re
 
@@ -61,6 +62,29 @@ def test_where_raw_costs_many_times_more_it_is_outside_and_the_others_have_the_r
     assert chart.splitlines()[1].endswith("raw, at 1.00 →")
     places = [line.index("●") for line in chart.splitlines() if line.count("●") == 1 and "the bill" not in line]
     assert max(places) - min(places) > 15
+
+
+@pytest.mark.parametrize(("columns", "titles"), [(50, 4), (60, 6), (90, 8)])
+def test_a_narrow_terminal_leaves_out_columns_and_cuts_no_figure(columns, titles, monkeypatch):
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    def score(bill: float, available: int) -> Score:
+        return Score(calls=9, bill=bill, used=1200, available=available, in_context=available)
+
+    stream = Terminal(io.BytesIO(), "utf-8")
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    scores = (score(60, 1200), score(44, 1110), score(40, 1160), score(36, 1140), score(30, 1120))
+    print_frontier(build_frontier(dict(zip(POINTS, scores, strict=True))))
+    stream.seek(0)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", stream.read())
+
+    assert "…" not in text
+    rows = [re.split(r"  +", line.strip()) for line in text.splitlines()[1:6]]
+    assert [(row[0], len(row)) for row in rows] == [(name, titles) for name in POINTS]
 
 
 def test_without_a_name_that_was_used_again_there_is_no_chart_but_an_answer(ebb, session):

@@ -23,6 +23,8 @@ _LEFT = 8
 _GLYPHS = {"bill": "●", "total": "○", "way": "─", "axis": "│", "tick": "┤", "corner": "└", "cut": "┴", "out": "→"}
 _PLAIN = {"bill": "*", "total": "o", "way": "-", "axis": "|", "tick": "+", "corner": "+", "cut": "+", "out": ">"}
 _TITLES = ("", "bill", "of raw", "misses cost", "total", "available", "missed", "over")
+_EXPENDABLE = ("of raw", "misses cost", "over", "bill")
+"""Columns that a narrow terminal goes without, the first first."""
 _NOTE = (
     "misses cost: what recorded agents pay to read and search again. missed: names that the\n"
     "agent used again after ten calls or more and that were gone. over: calls above the window"
@@ -59,12 +61,18 @@ def _table(frontier: Frontier) -> RenderableType:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    rows = [(name, *_cells(point)) for name, point in frontier.points.items()]
+    widths = {title: 2 + max(map(len, (title, *cells))) for title, *cells in zip(_TITLES, *rows, strict=True)}
+    for title in _EXPENDABLE:
+        if sum(widths.values()) > screen.console().width:
+            del widths[title]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in _TITLES:
+    for title in widths:
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
-    for name, point in frontier.points.items():
-        style = _style(name, frontier.choice)
-        table.add_row(*(Text(cell, style=style) for cell in (name, *_cells(point))))
+    for row in rows:
+        style = _style(row[0], frontier.choice)
+        cells = [cell for title, cell in zip(_TITLES, row, strict=True) if title in widths]
+        table.add_row(*(Text(cell, style=style) for cell in cells))
     return table
 
 
