@@ -150,7 +150,7 @@ def test_top_refuses_what_is_no_address_or_time(tmp_path):
 def test_top_redraws_on_a_terminal_and_ends_with_ctrl_c(proxy, store):
     del proxy
     main, side = pty.openpty()
-    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "24"}
+    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "24", "PYTHONUTF8": "1"}
     with subprocess.Popen([*EBB, "top", "--store", str(store), "--every", "0.1"], stdout=side, env=env) as top:
         os.close(side)
         seen, deadline = b"", time.monotonic() + WAIT
@@ -167,3 +167,4 @@ def test_top_redraws_on_a_terminal_and_ends_with_ctrl_c(proxy, store):
         assert top.wait(WAIT) == 130
     os.close(main)
     assert seen.count(b"without") >= 2
+    assert "░".encode() in seen, "bars, as without a terminal"

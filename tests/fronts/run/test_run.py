@@ -45,6 +45,9 @@ def test_an_unchanged_program_works_in_a_smaller_window(upstream, tmp_path):
 
     report = subprocess.run([*EBB, "report", name, "--json"], env=environ, capture_output=True, text=True, check=True)
     savings = json.loads(report.stdout)[0]["savings"]
+    spoken = subprocess.run([*EBB, "report", name], env=environ, capture_output=True, text=True, check=True).stdout
+    (largest,) = re.findall(r"the largest request has (\S+)\.\n", spoken)
+    assert f"the largest {largest} tokens\n" in done.stderr
     assert "removed" in done.stderr
     told = re.search(r"removed +([\d.]+)k tokens, by \d+ edit", done.stderr)
     assert float(told[1]) == round(savings["tokens_out"] / 1000, 1), "the same figures as in the report"

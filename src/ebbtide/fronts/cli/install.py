@@ -71,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     _write([change])
     print(make_visible(f"{name} now starts behind Ebbtide, in new shells. To undo it: ebb uninstall {name}"))
+    print("What it would have saved so far: ebb audit. What it saved each month since: ebb audit --receipt")
     return 0
 
 

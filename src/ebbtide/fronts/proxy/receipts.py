@@ -13,7 +13,7 @@ from ebbtide.core.errors import EbbtideError
 from ebbtide.core.tool_calls import READ_TOOL
 from ebbtide.fronts.proxy.guarded_engine import GuardedEngine
 from ebbtide.fronts.proxy.sessions import ProxySession, Sessions
-from ebbtide.money import session_cost
+from ebbtide.money import session_cost, session_figures
 from ebbtide.state.binding_records import upgrade_log
 
 _SETTLE_SECONDS = 3.0
@@ -45,6 +45,7 @@ def _receipt(session: ProxySession) -> dict[str, object] | None:
         "window": session.context.window if session.context else session.window,
         "requests": session.tally.requests,
         "calls": len(cost.tokens.calls),
+        "largest_request": session_figures(cost).peak,
         "removed_tokens": cost.tokens.removed_tokens,
         "read_back": _count_read_back(records, identity.session),
         "saved_tokens": round(cost.tokens.claimed),

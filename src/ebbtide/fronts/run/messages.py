@@ -66,8 +66,10 @@ def format_summary(
     head = (
         f"ebb run: {pluralize(totals['requests'], 'request')} in {pluralize(totals.get('sessions', 0), 'conversation')}"
     )
-    if totals.get("largest_request"):
-        head += f", the largest {token_count(int(totals['largest_request']))}"
+    # As billed, where it was: the proxy's own total is an estimate.
+    peaks = [peak for receipt in receipts if isinstance(peak := receipt.get("largest_request"), int)]
+    if largest := max(peaks, default=int(totals.get("largest_request", 0))):
+        head += f", the largest {token_count(largest)}"
     if summary.get("shadow"):
         head += "; nothing was changed, this is what would have been"
     lines = [head, *_removed(totals, receipts, is_shadow=bool(summary.get("shadow"))), *_saved(receipts)]

@@ -63,7 +63,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _watch(board: Board, seconds: float) -> int:
     console = screen.console()
-    with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False, screen=True) as live:
+    # Redirected, stdout would seem to have no encoding, and the bars would be drawn with plain signs.
+    shown = Live(console=console, auto_refresh=False, screen=True, redirect_stdout=False, redirect_stderr=False)
+    with suppress(KeyboardInterrupt), shown as live:
         while True:
             live.update(draw(board.rows(), time.time(), height=console.height), refresh=True)
             time.sleep(seconds)
