@@ -223,7 +223,16 @@ def patient_proxy(arguments: list[str]) -> None:
     asyncio.run(serve(replace(options, idle_limit=PATIENCE, acting_limit=PATIENCE)))
 
 
-async def drive(proxies: list[Subject], sessions: int, turns: int, streams: int, pause: float) -> dict[str, int]:
+async def recorded(server: PostgresServer, name: str, messages: int) -> None:
+    """Until the database has so many messages: then no proxy has a reply that another one should know."""
+    deadline = time.monotonic() + PATIENCE
+    while _sizes(server, name)["messages"] < messages and time.monotonic() < deadline:
+        await asyncio.sleep(AFTER)
+
+
+async def drive(
+    proxies: list[Subject], sessions: int, turns: int, streams: int, pause: float, server: PostgresServer, name: str
+) -> dict[str, int]:
     """Every session's turns, one turn of all sessions after the other. A request goes to the next proxy each time."""
     gate, counts = asyncio.Semaphore(streams), Counter[str]()
 
@@ -240,6 +249,7 @@ async def drive(proxies: list[Subject], sessions: int, turns: int, streams: int,
         for turn in range(turns):
             print(f"{len(proxies)} proxies, turn {turn} of {sessions} sessions", file=sys.stderr)
             await asyncio.gather(*(one(calling, session, turn) for session in range(sessions)))
+            await recorded(server, name, sessions * (2 + 13 * turn + 12))
             await settled(proxies)
     return {"errors": counts["errors"], "sent again": counts["sent again"]}
 
@@ -337,7 +347,7 @@ async def crowd(server: PostgresServer, sessions: int, streams: int) -> dict[str
         with Rig(url.replace(OWNER, MEMBER), count) as rig:
             watching = asyncio.create_task(_most_connections(server, f"crowd{count}"))
             begun = time.perf_counter()
-            counts = await drive(rig.proxies, sessions, 3, streams, 0.1)
+            counts = await drive(rig.proxies, sessions, 3, streams, 0.1, server, f"crowd{count}")
             watching.cancel()
             told, summary = await rig.seen(), await rig.summary()
             seen[count] = told["seen"]

@@ -14,7 +14,8 @@ from ebbtide.store import LogReplaced, message_record, messages_on_branch
 from ebbtide.store.directory.file_names import session_stem
 from ebbtide.store.log_lines import Position, encode_commit
 from ebbtide.store.protocol import LockLost
-from store.stores import LASTING, STORES
+from store.postgres_faults import cut_connections
+from store.stores import LASTING, STORES, server
 
 texts = st.text(st.characters(), max_size=8)
 batches = st.lists(
@@ -125,6 +126,18 @@ class StoreMachine(RuleBasedStateMachine):
             with path.open("ab") as file:
                 file.write(written)
             self.model[name] += batch if written == data else []
+        self.reopen()
+
+    @precondition(lambda self: self.kind == "postgres")
+    @rule(name=st.sampled_from(NAMES), batch=batches)
+    def crash_of_the_database(self, name, batch):
+        """The server cuts every connection while a writer holds the lock: what it planned is not in the log."""
+        log = self.store.open(name, now=1.0)
+        with log.lock() as fence:
+            assert fence
+            cut_connections(server().url(server().own_database))
+            with pytest.raises(StoreError):
+                log.commit(batch, at=1.0, fence=fence)
         self.reopen()
 
     @rule()

@@ -17,6 +17,8 @@ from ebbtide.store.postgres.rows import session_key, to_column
 T = TypeVar("T")
 READ_SECONDS = 5.0
 """To wait for a connection, if others are using all of them."""
+_WRITE_SECONDS = 20.0
+"""The same for what must be saved before a request can be sent without some of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,11 @@ class Place:
     @contextmanager
     def transaction(self, *, read_only: bool = False) -> Iterator[Connection]:
         """A transaction of this tenant, committed at the end."""
-        with self.connections.lend() as connection, tenant_transaction(connection, self.tenant, read_only=read_only):
+        timeout = READ_SECONDS if read_only else _WRITE_SECONDS
+        with (
+            self.connections.lend(timeout=timeout) as connection,
+            tenant_transaction(connection, self.tenant, read_only=read_only),
+        ):
             yield connection
 
     def query(self, query: bytes, *values: object) -> list[tuple[object, ...]]:
