@@ -105,6 +105,10 @@ def test_an_install_is_shown_backed_up_done_once_and_undone_whatever_changed_sin
     assert "nothing to undo" in ebb(home, "uninstall", "claude", "--yes").stdout
 
 
+def doctor_rows(home: Path) -> list[dict]:
+    return json.loads(ebb(home, "doctor", "--json").stdout)
+
+
 def test_the_blocks_of_two_clients_do_not_touch_each_other(home):
     shutil.copy(home / "bin" / "claude", home / "bin" / "codex")
     for name in ("claude", "codex"):
@@ -179,6 +183,9 @@ def test_the_service_runs_with_its_port_and_lets_in_only_who_has_the_token(home)
     assert token not in unit.read_text()
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
     assert settings["EnvironmentFile"] == str(secret)
+    (stopped,) = [row for row in doctor_rows(home) if row["name"] == "service"]
+    assert (stopped["state"], "nothing answers at http://127.0.0.1:18991" in stopped["told"]) == ("warn", True)
+    assert "systemctl --user enable --now ebbtide-proxy" in json.dumps(stopped)
     command = [*shlex.split(settings["ExecStart"]), "--announce"]
     with subprocess.Popen(
         command, env=environment(home, EBB_PROXY_TOKEN=token), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -189,8 +196,11 @@ def test_the_service_runs_with_its_port_and_lets_in_only_who_has_the_token(home)
             assert urllib.request.urlopen(f"{address}/ebb/t/{token}/healthz", timeout=PATIENCE).status == 200
             with pytest.raises(urllib.error.HTTPError, match=r"401|403"):
                 urllib.request.urlopen(f"{address}/healthz", timeout=PATIENCE)
+            (running,) = [row for row in doctor_rows(home) if row["name"] == "service"]
+            assert (running["state"], running["told"]) == ("ok", "runs at http://127.0.0.1:18991")
         finally:
             process.terminate()
-    assert ebb(home, "uninstall", "service", "--yes").returncode == 0
+    removed = ebb(home, "uninstall", "service", "--yes")
+    assert (removed.returncode, token in removed.stdout) == (0, False)
     assert not unit.exists()
     assert not secret.exists()

@@ -25,6 +25,7 @@ from ebbtide.argparse_errors import close_matches
 from ebbtide.config import (
     ACCOUNT_VARIABLES,
     Settings,
+    StartFiles,
     find_start_files,
     inspect_sources,
     load_settings,
@@ -35,6 +36,8 @@ from ebbtide.core.errors import BadConfig, StoreError
 from ebbtide.core.text.preview import pluralize
 from ebbtide.display import format_age, format_bytes, one_line
 from ebbtide.fronts.cli.parser import CODES, Commands, command
+from ebbtide.fronts.cli.service import commands as service_commands
+from ebbtide.fronts.cli.service import find_service
 from ebbtide.fronts.cli.start_files import list_installed
 from ebbtide.policy import DIAL
 from ebbtide.prices import find_rates
@@ -227,7 +230,9 @@ def check_keys() -> Checks:
 
 def check_installed() -> Checks:
     """What `ebb install` has put into start files."""
-    installed = list_installed(find_start_files())
+    files = find_start_files()
+    yield from _check_service(files)
+    installed = list_installed(files)
     for entry in installed:
         if os.access(entry.ebb, os.X_OK):
             yield Check(entry.name, "ok", f"starts behind Ebbtide, by {entry.path}")
@@ -238,6 +243,17 @@ def check_installed() -> Checks:
         yield Check(
             "clients", "ok", "none is installed: 'ebb run -- CLIENT' starts one, 'ebb install CLIENT' keeps it so"
         )
+
+
+def _check_service(files: StartFiles) -> Checks:
+    service = find_service(files)
+    if service is None:
+        return
+    if service.is_running():
+        yield Check("service", "ok", f"runs at {service.address}")
+    else:
+        problem = f"nothing answers at {service.address}, so clients that are set to it cannot reach their model"
+        yield Check("service", "warn", problem, f"start it: {service_commands()}")
 
 
 def check_configuration() -> Checks:

@@ -91,7 +91,8 @@ def run_uninstall(args: argparse.Namespace) -> int:
     if not changes:
         print(make_visible(f"{args.name} is not installed, so there is nothing to undo"))
         return 0
-    if not _agree(changes, args):
+    # The other file has the token and nothing else.
+    if not _agree(changes[:1] if is_service else changes, args):
         return 2
     if is_service:
         print(f"First stop it: {service.commands(is_removal=True)}")
@@ -118,6 +119,7 @@ def _install_service(files: StartFiles, args: argparse.Namespace) -> int:
         changes[1].path.chmod(0o600)
     address = f"http://127.0.0.1:{port}/ebb/t/{token}"
     print(make_visible(f"The service is in {changes[0].path}. To start it: {service.commands()}"))
+    print("While it is stopped, clients that are set to it cannot reach their model; 'ebb doctor' says if it runs.")
     print(
         make_visible(
             f"Then set, for example: ANTHROPIC_BASE_URL={address}/anthropic  OPENAI_BASE_URL={address}/openai/v1"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
+import urllib.request
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -39,6 +44,26 @@ _PLIST = """\
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The proxy as it was installed."""
+
+    path: Path
+    address: str
+    token: str = field(repr=False)
+
+    def is_running(self) -> bool:
+        """Whether it answers, and takes its token."""
+        # Not through a proxy that the environment may name: that one cannot reach this machine.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with (
+            suppress(OSError, ValueError),
+            direct.open(f"{self.address}/ebb/t/{self.token}/healthz", timeout=2) as answer,
+        ):
+            return bool(answer.status == HTTPStatus.OK)
+        return False
+
+
 def plan_service(files: StartFiles, port: int, platform: str = sys.platform) -> tuple[list[Change], str]:
     """Plan the unit and the file with its token, and return the token. One that is there already stays."""
     secret = _secret_file(files)
@@ -56,6 +81,16 @@ def plan_service(files: StartFiles, port: int, platform: str = sys.platform) -> 
 def plan_removal(files: StartFiles, platform: str = sys.platform) -> list[Change]:
     paths = (_unit_file(files, platform), _secret_file(files))
     return [Change(path=path, before=text, after=None) for path in paths if (text := read(path)) is not None]
+
+
+def find_service(files: StartFiles, platform: str = sys.platform) -> Service | None:
+    """Return the service that is installed; None if there is none."""
+    unit = read(_unit_file(files, platform))
+    port = re.search(r"--port (\d+)", unit or "")
+    if port is None:
+        return None
+    token = (read(_secret_file(files)) or "").partition("EBB_PROXY_TOKEN=")[2].strip()
+    return Service(path=_unit_file(files, platform), address=f"http://127.0.0.1:{port[1]}", token=token)
 
 
 def commands(platform: str = sys.platform, *, is_removal: bool = False) -> str:
