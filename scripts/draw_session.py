@@ -66,9 +66,9 @@ def drawn(session: Session) -> str:
     parts.append(shape(f"{line(session.fitted)}V{y(0)}H{LEFT}Z", "water", opacity=0.35))
     parts.append(path(f"M{LEFT} {y(WINDOW)}H{end}", "limit", width=1.4))
     parts.append(text(LEFT + 8, y(WINDOW) - 6, f"window, {WINDOW // 1000}k", "limit"))
-    parts.append(path(f"M{LEFT} {y(session.acts_at)}H{end}", "ours", width=1, dash="3 4"))
+    parts.append(path(f"M{LEFT} {y(session.acts_at)}H{end}", "trigger", width=1, dash="3 4"))
     acts = f"acts at {session.acts_at / 1000:.0f}k: 32k are reserved for the reply"
-    parts.append(text(x(42), y(session.acts_at) - 7, acts, "ours"))
+    parts.append(text(x(42), y(session.acts_at) - 7, acts, "trigger"))
     parts.append(path(line(session.raw), "raw", width=2))
     parts.append(path(line(session.fitted), "ours", width=2.5))
     parts += _batches(session, x, y)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from html import escape
 
+from ebbtide.palette import DARK, LIGHT, PARTS
+
 WIDTH = 860
 COLOURS = {
     # name: (in light, in dark)
@@ -16,17 +18,20 @@ COLOURS = {
     "ink": ("#1f2328", "#e6edf3"),
     "soft": ("#59636e", "#9198a1"),
     "faint": ("#d0d7de", "#3d444d"),
-    "raw": ("#8c959f", "#7d8590"),
+    "raw": (LIGHT["raw"], DARK["raw"]),
     "panel": ("#f6f8fa", "#1c232c"),
-    "ours": ("#0969da", "#58a6ff"),
-    "water": ("#b6e3ff", "#1b4a7a"),
-    "tint": ("#ddf4ff", "#12283f"),
-    "user": ("#8250df", "#b48cf2"),
+    "ours": (LIGHT["ours"], DARK["ours"]),
+    "water": ("#a9dcd6", "#17504b"),
+    "tint": ("#e0f3f1", "#10302d"),
+    "user": ("#96690a", PARTS["user"]),
+    "assistant": ("#b9d7f7", "#23466e"),
+    "call": ("#d9cff7", "#3d3470"),
     "green": ("#1a7f37", "#3fb950"),
     "leaf": ("#aceebb", "#1f5a33"),
     "amber": ("#9a6700", "#d29922"),
     "sand": ("#fae17d", "#5f4700"),
-    "limit": ("#cf222e", "#f85149"),
+    "limit": (LIGHT["limit"], DARK["limit"]),
+    "trigger": (LIGHT["trigger"], DARK["trigger"]),
     "rose": ("#ffcecb", "#67211f"),
 }
 MONO = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"

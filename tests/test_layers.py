@@ -41,7 +41,7 @@ MAY = {
     "prices": {"core"},
     "display": {"core"},
     "money": {"core", "state", "accounting", "prices", "display"},
-    "window_usage": {"core", "policy", "wire", "display"},
+    "window_usage": {"core", "policy", "wire", "display", "palette"},
     "screen": {"display"},
     "argparse_errors": {"screen"},
     "live": set(),

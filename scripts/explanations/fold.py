@@ -73,7 +73,7 @@ def drawn_fold() -> str:
         text(left, 32, "A compaction, before and after", size=16, more="bold"),
         text(left, top - 12, f"before: {tokens(before)} tokens", more="bold"),
     ]
-    colours = {"user": "user", "assistant": "water", "call": "sand", "result": "faint"}
+    colours = {"user": "user", "assistant": "assistant", "call": "call", "result": "water"}
     x = left
     for kind, count in told.covered.items():
         parts.append(_segment(x, top, count * scale, high, colours[kind], KINDS[kind], count))
@@ -98,7 +98,7 @@ def drawn_fold() -> str:
     notes = low + high + 32
     parts += [
         text(left, notes, "The report", "ours", more="bold"),
-        lines(left, notes + 19, ["facts, collected without a model: " + " · ".join(told.headings[:6]).lower()]),
+        lines(left, notes + 19, ["facts, collected without a model: " + " · ".join(told.headings[:5]).lower()]),
         text(left, notes + 48, "Your messages", "user", more="bold"),
         lines(left, notes + 67, ["word for word, while they fit half the window"]),
         text(left + 430, notes + 48, "The newest turns", "green", more="bold"),

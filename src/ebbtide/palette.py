@@ -15,11 +15,14 @@ LIGHT: Mapping[str, str] = {
     "ours": "#08746d",
     "raw": "#8c959f",
     "limit": "#b42525",
+    "trigger": "#a66a00",
     "edit": "#a85d06",
+    "summary": "#bf4219",
     "good": "#156a3b",
     "bad": "#b42525",
 }
-"""On a light background. `ours` is what Ebbtide sends, `raw` what would be sent without it, `limit` the window."""
+"""On a light background. `ours` is what Ebbtide sends, `raw` what would be sent without it, `limit` the window, and
+`trigger` the size at which a policy acts."""
 DARK: Mapping[str, str] = {
     "paper": "#0b1218",
     "ink": "#e6eef3",
@@ -28,10 +31,22 @@ DARK: Mapping[str, str] = {
     "ours": "#43d3c6",
     "raw": "#7e92a0",
     "limit": "#ff6b6b",
+    "trigger": "#e8b04a",
     "edit": "#ffb86b",
+    "summary": "#ff8f6b",
     "good": "#58c98b",
     "bad": "#ff6b6b",
 }
+TERMINAL: Mapping[str, str] = {
+    "ours": "#1fa396",
+    "raw": "#8a8f98",
+    "limit": "#d8625e",
+    "trigger": "#c8922e",
+    "edit": "#d08438",
+    "summary": "#e0714a",
+    "good": "#4fae6d",
+}
+"""The same hues where the background may be light or dark."""
 PARTS: Mapping[str, str] = {
     "system": "#5b7183",
     "tools": "#8397a5",

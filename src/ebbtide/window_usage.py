@@ -13,6 +13,7 @@ from ebbtide.core.tokens.size import SizeInputs
 from ebbtide.core.types import Item
 from ebbtide.core.view import View
 from ebbtide.display import one_line, round_number, token_count
+from ebbtide.palette import PARTS
 from ebbtide.policy import Policy
 from ebbtide.wire.reader import Request
 
@@ -152,12 +153,7 @@ def _apportion(weights: Sequence[int], cells: int) -> list[int]:
 StyledLine = list[tuple[str, str]]
 """One line of texts, each with its style."""
 
-_COLOURS = {
-    "system": "bright_black", "tools": "cyan", "user": "green", "assistant": "blue", "tool calls": "magenta",
-    "tool results": "yellow", "thinking": "bright_magenta", "images": "bright_cyan", "our stubs": "bright_green",
-    "other": "white", "messages": "bold", "unrecorded": "bright_black",
-    "buffer": "bright_black", "free": "bright_black",
-}  # fmt: skip
+_COLOURS = {**PARTS, "messages": "bold", "buffer": "bright_black", "free": "bright_black"}
 _SIDE = 10
 
 

@@ -14,15 +14,23 @@ from rich.text import Text
 
 from ebbtide.display import one_line, round_number, short_number
 from ebbtide.fronts.demo.story import Bill, Event, Moment
+from ebbtide.palette import PARTS, TERMINAL
 
-OURS, RAW, OVER, QUIET, LIMIT = "#2a9fb8", "#8a8f98", "#c4605a", "#8a8f98", "#d8766f"
-_MARK = {"overflow": OVER, "offload": "#d9a441", "removed": OURS, "summary": "#a97bd6", "recall": "#5fae5f"}
+OURS, RAW, LIMIT, TRIGGER = (TERMINAL[name] for name in ("ours", "raw", "limit", "trigger"))
+QUIET = RAW
+_MARK = {
+    "overflow": LIMIT,
+    "offload": TERMINAL["edit"],
+    "removed": TERMINAL["edit"],
+    "summary": TERMINAL["summary"],
+    "recall": TERMINAL["good"],
+}
 _PART = {
-    "text": ("text", "#5fae5f"),
-    "call": ("calls", "#a97bd6"),
-    "result": ("results", "#d9a441"),
-    "image": ("images", "#c97fb0"),
-    "thinking": ("thinking", "#8a8f98"),
+    "text": ("text", PARTS["user"]),
+    "call": ("calls", PARTS["tool calls"]),
+    "result": ("results", PARTS["tool results"]),
+    "image": ("images", PARTS["images"]),
+    "thinking": ("thinking", PARTS["thinking"]),
 }
 _MOST_ROWS, _FEWEST_ROWS = 10, 5
 """Of the chart."""
@@ -180,7 +188,7 @@ def _label(now: Moment, base: float, unit: float) -> tuple[str, str]:
 
 
 def _levels(now: Moment) -> tuple[tuple[str, int, str], ...]:
-    return ("window", now.window, LIMIT), ("acts", now.acts_at, OURS)
+    return ("window", now.window, LIMIT), ("acts", now.acts_at, TRIGGER)
 
 
 def _cell(moment: Moment | None, now: Moment, base: float, unit: float, brush: Brush) -> tuple[str, str]:
@@ -192,7 +200,7 @@ def _cell(moment: Moment | None, now: Moment, base: float, unit: float, brush: B
             return brush.sign("▒", "%"), OURS
         if _eighths(moment.raw, base, unit) >= _HALF:
             top = base + unit >= now.window * _ABOVE - 1 and moment.raw > base + unit
-            return (brush.sign("▴", "^") if top else brush.sign("░", ":")), OVER if base + unit > now.window else RAW
+            return (brush.sign("▴", "^") if top else brush.sign("░", ":")), LIMIT if base + unit > now.window else RAW
     for _, tokens, style in _levels(now):
         if base <= tokens < base + unit:
             return brush.sign("┄", "-"), f"dim {style}"
@@ -213,7 +221,7 @@ def _axis(now: Moment, brush: Brush) -> Text:
     without = f"{brush.sign('░', ':')} without Ebbtide {short_number(now.raw)}"
     over = f"{brush.sign('░', ':')} over the window"
     removed = f"{brush.sign('▒', '%')} removed"
-    beyond = ("  ", (over, OVER)) if now.raw > now.window else ()
+    beyond = ("  ", (over, LIMIT)) if now.raw > now.window else ()
     return Text.assemble(" " * _LABEL, (sent, OURS), "  ", (removed, OURS), "  ", (without, RAW), *beyond, no_wrap=True)
 
 
@@ -234,7 +242,7 @@ def _window(now: Moment, brush: Brush) -> Iterator[Text]:
             legend.append(part, style)
     acts = round(brush.columns * now.acts_at / now.window)
     for column in range(used, brush.columns):
-        bar.append(brush.sign("┆", "|") if column == acts else free, OURS if column == acts else f"dim {QUIET}")
+        bar.append(brush.sign("┆", "|") if column == acts else free, TRIGGER if column == acts else f"dim {QUIET}")
     legend.append(left, QUIET)
     yield bar
     yield legend
