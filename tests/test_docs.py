@@ -271,6 +271,8 @@ def test_the_tree_of_the_architecture_is_the_tree():
 
 
 FIRST_RUNS_ELSEWHERE = {
+    "docs/how-to/gateways.md": "tests/fronts/proxy/test_gateway.py",
+    "docs/explanation/clients.md": "tests/clients/test_client_table.py",
     "docs/how-to/team.md": "tests/fronts/proxy/test_team.py",
     "README.md": "tests/clients/test_real_clients.py",
     "docs/how-to/chat.md": "tests/fronts/chat",
