@@ -195,7 +195,7 @@ def row(entry: dict[str, object]) -> str:
     direct, behind = entry["direct"], entry["behind"]
     cells = (
         f"{entry['label']} {entry.get('version', '')} ({int(str(entry['window'])) // 1000}k)", _outcome(direct),
-        _outcome(behind), f"{behind['largest'] / 1000:.1f}k", str(behind["breaks"]), str(behind["folds"]),
+        _outcome(behind), f"{behind['largest'] / 1000:.1f}k", _breaks(direct, behind), str(behind["folds"]),
         "; ".join(behind["opened"]) or "no tools", _yes(behind["is_right_host"]), _yes(behind["is_right_summary"]),
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
@@ -204,6 +204,11 @@ def row(entry: dict[str, object]) -> str:
 def _outcome(result: Mapping[str, object]) -> str:
     counts = f"{result['accepted']}/{result['over']}/{result['invalid']}"
     return counts if result["is_done"] else f"{counts}, stops after {result['calls']} calls"
+
+
+def _breaks(direct: Mapping[str, object], behind: Mapping[str, object]) -> str:
+    own = f" ({direct['breaks']} by itself)" if direct["breaks"] else ""
+    return f"{behind['breaks']}{own}"
 
 
 def _yes(value: object) -> str:
@@ -220,7 +225,7 @@ provider's rules and counts tokens itself.
 
 - *Accepted/over/invalid*: requests that the provider accepted, that were over the window, and that broke a rule.
 - *Breaks*: requests that did not begin with the one before, byte for byte, so that the provider's cache was of less
-  use. Each has new edits. *Compactions*: how often old turns were replaced by a summary.
+  use; in brackets those of the client's own making. *Compactions*: how often old turns were replaced by a summary.
 - *Opens*: rows of the file that came back, of the 170 of a file. What is read back is not removed again on arrival: it
   stays whole up to a quarter of the conversation's room, and of more the first lines come with their numbers.
 - *Host*: requests ended at the address in the client's own settings, and the first line of `ebb run` names it.
