@@ -222,9 +222,10 @@ def of_a_team():
     yield TEAM, "| lock and commit", [commit[name]["p50"] for name in ("folder, synced", "database, synced")]
     yield TEAM, "| first request of a session", [pickup["times, without the checkpoint"], pickup["checkpoint cpu ms"]]
     four, asked = crowd["4 proxies"], [crowd[name] for name in ("sessions", "streams at once", "requests")]
-    yield TEAM, "| 1,000 sessions", [*asked, *(four[name] for name in ("errors", "texts of others", "fallbacks"))]
-    patient = team["crowd, with time to plan"]
-    yield TEAM, "| the same with time", [patient["different bytes"], patient["requests"]]
+    names = ("errors", "texts of others", "fallbacks")
+    yield TEAM, "| 1,000 sessions", [*asked, *(four[name] for name in names[:2]), crowd["different bytes"]]
+    loaded = team["crowd, at the limits of ebb proxy, load above 20"]["4 proxies"]
+    yield TEAM, "| the same at a load", [20, *(loaded[name] for name in names)]
     yield TEAM, "| connections |", [four["connections at most"]]
     yield TEAM, "| disk for a message", [four["bytes on disk a message"]]
     yield FAULTS, "  crashed as well", [crashes["postgres"]["crashes"][name] for name in ("server", "stop")]
