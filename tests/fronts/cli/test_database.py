@@ -8,6 +8,7 @@ import pytest
 import ebbtide
 from ebbtide.store import open_store
 from fronts.cli.terminal import stored
+from fronts.ui.inspector import library
 from postgres_server import MEMBER, OWNER
 from store.stores import server
 
@@ -99,3 +100,15 @@ def test_an_audit_with_a_database_writes_no_folder_named_after_its_address(ebb, 
     assert result.code == 0, result.err
     assert [row["calls"] > 10 for row in result.json["sessions"]] == [True]
     assert not list(ebb.home.glob("postgresql*"))
+
+
+def test_the_inspector_lists_and_opens_a_session_of_a_database_and_follows_it(url):
+    stored(url, "nightly", steps=12)
+    listing = library(url)
+    [row] = listing.list()
+    before = len(listing.open(row.key).history.turns)
+
+    stored(url, "nightly", steps=13)
+
+    assert "secret" not in repr(row)
+    assert 0 < before < len(listing.open(row.key).history.turns)

@@ -12,7 +12,9 @@ from ebbtide.fronts.mcp.server import RecallServer
 from ebbtide.runtime import Context
 from ebbtide.store import open_store
 from fronts.proxy.proxy_runner import identify
+from postgres_server import MEMBER, OWNER
 from runtime.sessions import body, context, loop, run
+from store import stores
 
 PROGRAM = ["-m", "ebbtide.fronts.cli.main", "mcp"]
 
@@ -145,6 +147,18 @@ async def test_sessions_of_the_proxy_are_read_with_the_key_of_their_tenant_alone
     assert "tenant" not in answer
     assert failed
     assert "needle" not in nothing
+
+
+async def test_a_role_that_sees_one_tenant_at_a_time_finds_the_sessions_of_a_key_in_a_database(tmp_path):
+    url = stores.server().database_at(tmp_path).replace(OWNER, MEMBER)
+    told_by_the_proxy(url, "key-of-mine", "needle of mine")
+    told_by_the_proxy(url, "key-of-another", "needle of a tenant")
+
+    async with server(tmp_path, "--credential-env", "MY_KEY", "--store", url, MY_KEY="key-of-mine") as client:
+        answer, _ = await asked(client, SEARCH_TOOL, query="needle")
+
+    assert "needle of mine" in answer
+    assert "tenant" not in answer
 
 
 @pytest.mark.parametrize(
