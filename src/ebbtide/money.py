@@ -22,11 +22,11 @@ from ebbtide.accounting.savings import (
     savings_from_ledger,
 )
 from ebbtide.core.errors import BadConfig
+from ebbtide.core.records import usage_from_record
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.types import COMPACTION_PASSES, Usage
 from ebbtide.display import short_number
 from ebbtide.prices import Rates, find_rates
-from ebbtide.state.session_state import usage_from_record
 
 _MILLION = 1_000_000
 Price = float | str | None

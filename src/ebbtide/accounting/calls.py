@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length, min_prefix_tokens
-from ebbtide.core.records import float_in, int_in, list_in, str_in, strings_in
+from ebbtide.core.records import float_in, int_in, list_in, str_in, strings_in, usage_from_record
 from ebbtide.core.tokens.size import prior
 from ebbtide.core.types import COMPACTION_PASSES, FIVE_MINUTES, Usage
-from ebbtide.state.session_state import usage_from_record
 from ebbtide.wire import WIRES
 
 PRIOR_TOKENS = 2_000

@@ -13,7 +13,7 @@ from threading import Lock
 
 from ebbtide.core.cache.prefix import common_prefix_length
 from ebbtide.core.errors import BadRequest
-from ebbtide.core.records import float_in, int_in, list_in
+from ebbtide.core.records import float_in, int_in, list_in, usage_from_record
 from ebbtide.core.text.preview import pluralize
 from ebbtide.core.tokens.estimator import Estimator
 from ebbtide.core.types import Edit, Item, SentRequest, Usage
@@ -21,7 +21,7 @@ from ebbtide.core.view import View
 from ebbtide.facts import SessionFacts, collect_facts
 from ebbtide.policy import PRESETS, default
 from ebbtide.state.binding_records import upgrade_log
-from ebbtide.state.session_state import Batch, SessionState, apply_records, usage_from_record
+from ebbtide.state.session_state import Batch, SessionState, apply_records
 from ebbtide.store import Record, messages_on_branch
 from ebbtide.wire import DEFAULT_WIRE, WIRES
 from ebbtide.wire.reader import EchoedEdits, Reader, Request

@@ -14,6 +14,8 @@ from datetime import date, timedelta
 from functools import lru_cache
 from hashlib import sha1
 
+from ebbtide.core.types import Usage
+
 Record = dict[str, object]
 """One JSON object, one line."""
 
@@ -149,6 +151,11 @@ def strings_in(record: Mapping[str, object], key: str) -> list[str]:
     return [str(value) for value in list_in(record, key)]
 
 
+def pairs_in(record: Mapping[str, object], key: str) -> list[tuple[str, str]]:
+    pairs = [pair for pair in list_in(record, key) if isinstance(pair, list | tuple) and len(pair) == 2]
+    return [(str(first), str(second)) for first, second in pairs]
+
+
 def str_in(record: Mapping[str, object], key: str) -> str:
     value = record.get(key)
     return value if isinstance(value, str) else ""
@@ -162,3 +169,13 @@ def int_in(record: Mapping[str, object], key: str) -> int:
 def float_in(record: Mapping[str, object], key: str, default: float = 0.0) -> float:
     value = record.get(key)
     return float(value) if isinstance(value, int | float) else default
+
+
+def usage_from_record(record: Mapping[str, object]) -> Usage:
+    return Usage(
+        input=max(0, int_in(record, "input")),
+        cache_read=max(0, int_in(record, "cache_read")),
+        cache_write=max(0, int_in(record, "cache_write")),
+        output=max(0, int_in(record, "output")),
+        cache_write_1h=max(0, int_in(record, "cache_write_1h")),
+    )

@@ -22,7 +22,7 @@ from ebbtide.compaction.coordinator import Compaction, CompactionCoordinator, Co
 from ebbtide.compaction.rehydrate import NoteSource, restore_files
 from ebbtide.compaction.rehydrate import read_notes as now_told
 from ebbtide.core.cache.diagnosis import CacheHealth, diagnose_cache
-from ebbtide.core.errors import BadRequest, WontFit
+from ebbtide.core.errors import BadRequest
 from ebbtide.core.tokens.size import Calibration
 from ebbtide.core.tool_calls import HITS
 from ebbtide.core.types import Edit, Usage
@@ -44,8 +44,7 @@ from ebbtide.runtime.operations import (
     record_background_answers,
     record_reply,
     redo_batch,
-    retry_after_overflow,
-    retry_without_cache_fields,
+    retry_after_refusal,
     undo_batch,
 )
 from ebbtide.runtime.ready import Ready
@@ -57,7 +56,6 @@ from ebbtide.store import Log, PrivateLog, Record, Store, find_store
 from ebbtide.wire import detect_response, find_wire
 from ebbtide.wire.body import ParsedBody as Read
 from ebbtide.wire.body import to_plain
-from ebbtide.wire.overflow import find_overflow_in_error, refuses_cache_fields
 from ebbtide.wire.protocol import Wire
 from ebbtide.wire.recall_tools import recall_tools
 
@@ -226,7 +224,8 @@ class Context:
     def overflowed(self, error: BaseException) -> Ready:
         """The provider refused the last request for its size: learn its real window, and compact the request.
 
-        If it refused a lifetime or a cache key of ours (a 400 that names it), the request is prepared without.
+        If it refused a lifetime or a cache key of ours (a 400 that names it), or signatures that it did not write, the
+        request is prepared without.
 
         Anything else is raised again, and so is a second refusal, as `WontFit`.
         """
@@ -239,16 +238,9 @@ class Context:
     def _steps_after_overflow(self, error: BaseException) -> Steps[Prepared]:
         if not isinstance(error, BaseException):
             raise BadRequest(f"overflowed() takes the exception that was raised, not {type(error).__name__}")
-        prepared = self._last
-        overflow = find_overflow_in_error(error)
-        if prepared is not None and prepared.has_cache_fields and refuses_cache_fields(error):
-            return retry_without_cache_fields(self._session, now=self._clock())
-        if overflow is None or prepared is None:
+        if self._last is None:
             raise error
-        if prepared.retried:
-            message = f"the provider refused {prepared.report.tokens_after:,} tokens after folding: {error}"
-            raise WontFit(message, tokens=prepared.report.tokens_after, limit=overflow.limit or 0) from error
-        return retry_after_overflow(self._session, overflow, prepared, now=self._clock())
+        return retry_after_refusal(self._session, error, self._last, now=self._clock())
 
     def reset_window(self, model: str = "") -> None:
         """Forget the window that this model's provider named in refusals, or those of all models."""

@@ -35,6 +35,7 @@ from ebbtide.runtime.outgoing import (
     add_session_fields,
     needs_marks,
     raise_lifetimes,
+    remove_signatures,
     session_fields,
     write_outgoing,
 )
@@ -354,13 +355,13 @@ def write_decision(
     if plan is not None and edits:
         view = plan.after if len(edits) == len(plan.edits) else view.apply(edits)
         outgoing = write_outgoing(decision.request, view, outgoing)
-    return view, _ask_for_cache(decision.request, view, outgoing, settings, state, decision.plan_input.now)
+    return view, _complete(decision.request, view, outgoing, settings, state, decision.plan_input.now)
 
 
-def _ask_for_cache(
+def _complete(
     request: Request, view: View, outgoing: Outgoing, settings: SessionSettings, state: SessionState, now: float
 ) -> Outgoing:
-    """Add what the provider's cache needs: breakpoints and their lifetimes, or a key."""
+    """Add what the provider's cache needs, breakpoints or a key, and leave out the signatures that it refused."""
     outgoing = _add_due_breakpoints(request, view, outgoing, settings, state, now)
     if settings.cache.raise_lifetimes and request.wire.cache.is_explicit:
         hour = _plan_hour(request, outgoing, state, now, standing=FRONT, is_front_marked=True)
@@ -368,7 +369,7 @@ def _ask_for_cache(
     if not (settings.cache.key is False and settings.cache.retention is None) and not state.pauses.ignored:
         fields = session_fields(request, settings.cache, f"{settings.project}\0{settings.session}")
         outgoing = add_session_fields(outgoing, fields) if fields else outgoing
-    return outgoing
+    return remove_signatures(request, outgoing, state.foreign_messages) if state.foreign_messages else outgoing
 
 
 def _add_due_breakpoints(
@@ -409,11 +410,13 @@ def _plan_hour(
 def planned_request(decision: Decision, plan: Plan, settings: SessionSettings, state: SessionState) -> PlannedRequest:
     """Return what questions are about, with the breakpoints of the request: they read what it has cached."""
     request, view = decision.request, decision.view
-    marked = _ask_for_cache(request, view, decision.outgoing, settings, state, decision.plan_input.now)
+    marked = _complete(request, view, decision.outgoing, settings, state, decision.plan_input.now)
     return PlannedRequest(request, view, decision.plan_input, plan, marked.marked_body)
 
 
-def ready_request(request: Request, outgoing: Outgoing, report: Report, turn: int, policy: Policy) -> Prepared:
+def ready_request(
+    request: Request, outgoing: Outgoing, report: Report, turn: int, policy: Policy, foreign_messages: int = 0
+) -> Prepared:
     return Prepared(
         body=request.body.emit(outgoing.marked_body),
         report=report,
@@ -422,6 +425,7 @@ def ready_request(request: Request, outgoing: Outgoing, report: Report, turn: in
         estimated=policy.estimator.total(outgoing.tokens + sum(request.overhead), outgoing.message_count),
         items=request.items,
         has_cache_fields=bool(outgoing.hour) or outgoing.has_session_fields,
+        has_signatures=request.wire.remove_signatures is not None and len(request.messages) > foreign_messages,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ebbtide.compaction.coordinator import CompactionResult, ManualCompaction, check_answer
-from ebbtide.core.errors import BadRequest
+from ebbtide.core.errors import BadRequest, WontFit
 from ebbtide.core.planner import Budget
 from ebbtide.core.types import Edit, Usage
 from ebbtide.effects import AskModel, RawAnswer, ReleaseLock, Steps
@@ -17,7 +17,7 @@ from ebbtide.runtime.session import Session, save_blobs
 from ebbtide.runtime.session_log import branch_fields, plan_record
 from ebbtide.state.session_state import SessionState, ebb_record
 from ebbtide.store import Record
-from ebbtide.wire.overflow import Overflow
+from ebbtide.wire.overflow import Overflow, find_overflow_in_error, refuses_cache_fields, refuses_signatures
 
 
 def record_reply(
@@ -155,10 +155,35 @@ def record_background_answers(
     yield from session.append(records, now)
 
 
-# --- refusals for size ------------------------------------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------------------------------------
 
 
-def retry_after_overflow(session: Session, overflow: Overflow, prepared: Prepared, *, now: float) -> Steps[Prepared]:
+def retry_after_refusal(session: Session, error: BaseException, prepared: Prepared, *, now: float) -> Steps[Prepared]:
+    """Prepare the last request again, without what the provider refused. Raises the error if there is no other body."""
+    if prepared.has_cache_fields and refuses_cache_fields(error):
+        return _retry_without(session, ebb_record("hour", refused=True, at=now), now)
+    if prepared.has_signatures and refuses_signatures(error):
+        count = len(session.last.request.messages) if session.last is not None else 0
+        return _retry_without(session, ebb_record("signatures", messages=count, at=now), now)
+    overflow = find_overflow_in_error(error)
+    if overflow is None:
+        raise error
+    if prepared.retried:
+        message = f"the provider refused {prepared.report.tokens_after:,} tokens after folding: {error}"
+        raise WontFit(message, tokens=prepared.report.tokens_after, limit=overflow.limit or 0) from error
+    return _retry_after_overflow(session, overflow, prepared, now=now)
+
+
+def _retry_without(session: Session, refusal: Record, now: float) -> Steps[Prepared]:
+    """The record says what was refused: it is left out from now on."""
+    if session.last is None:
+        raise BadRequest("a refusal comes after prepare()")
+    yield from session.append([refusal], now)
+    preparation = yield from session.prepare(session.last.body, now=now)
+    return (yield from session.commit(preparation))
+
+
+def _retry_after_overflow(session: Session, overflow: Overflow, prepared: Prepared, *, now: float) -> Steps[Prepared]:
     """The provider refused the last request for its size: learn its window, compact, and prepare it again."""
     if session.last is None:
         raise BadRequest("overflow comes after prepare()")
@@ -171,15 +196,6 @@ def retry_after_overflow(session: Session, overflow: Overflow, prepared: Prepare
     preparation = yield from session.prepare(session.last.body, now=now, trigger="overflow", max_window=window.window)
     retry = yield from session.commit(preparation)
     return retry._replace(retried=True)
-
-
-def retry_without_cache_fields(session: Session, *, now: float) -> Steps[Prepared]:
-    """The provider refused a lifetime or a cache key of ours: send none again in this session."""
-    if session.last is None:
-        raise BadRequest("a refusal comes after prepare()")
-    yield from session.append([ebb_record("hour", refused=True, at=now)], now)
-    preparation = yield from session.prepare(session.last.body, now=now)
-    return (yield from session.commit(preparation))
 
 
 MIN_WINDOW = 1_024

@@ -365,6 +365,20 @@ def add_session_fields(outgoing: Outgoing, fields: Mapping[str, Any]) -> Outgoin
     return outgoing._replace(marked_body={**outgoing.marked_body, **fields}, has_session_fields=True)
 
 
+def remove_signatures(request: Request, outgoing: Outgoing, count: int) -> Outgoing:
+    """Leave out the signatures of the first `count` messages of the request, which the provider refused."""
+    remove, key = request.wire.remove_signatures, request.wire.list_key
+    messages, starts = outgoing.marked_body[key], outgoing.columns.starts
+    if remove is None:
+        return outgoing
+    if len(messages) == outgoing.message_count:
+        is_foreign = [outgoing.entries[starts[n]].message < count for n in range(len(messages))]
+    else:
+        is_foreign = [True] * len(messages)  # repair merged messages: their indexes do not fit
+    sent = [remove(message) if old else message for message, old in zip(messages, is_foreign, strict=True)]
+    return outgoing._replace(marked_body={**outgoing.marked_body, key: sent})
+
+
 def marked_messages(request: Request, outgoing: Outgoing) -> tuple[Sequence[int], float]:
     """Return the messages that carry a breakpoint, ours or the client's, and the shortest lifetime among them."""
     has_client_marks = outgoing.client_breakpoints_in(outgoing.message_count) > 0

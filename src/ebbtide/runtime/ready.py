@@ -11,7 +11,7 @@ from ebbtide.core.types import Usage
 from ebbtide.runtime.report import Prepared, Report, ReportBasis
 from ebbtide.wire import detect
 from ebbtide.wire.origins import Origin, find_origins
-from ebbtide.wire.overflow import find_overflow_in_error, refuses_cache_fields
+from ebbtide.wire.overflow import find_overflow_in_error, refuses_cache_fields, refuses_signatures
 from ebbtide.wire.protocol import Wire
 
 
@@ -50,6 +50,8 @@ class Ready:
     def can_retry(self, error: BaseException) -> bool:
         """Whether `Context.overflowed` has another body for a request that was refused with this error."""
         if self._prepared is not None and self._prepared.has_cache_fields and refuses_cache_fields(error):
+            return True
+        if self._prepared is not None and self._prepared.has_signatures and refuses_signatures(error):
             return True
         return find_overflow_in_error(error) is not None
 

@@ -208,6 +208,8 @@ class Prepared(NamedTuple):
     """Its originals: the ids of its reply depend on them, not on requests sent in between."""
     has_cache_fields: bool = False
     """Whether it has a lifetime or a cache key of ours, which some gateways refuse."""
+    has_signatures: bool = False
+    """Whether it may have signatures that can be left out if they are refused."""
 
 
 NOTE_OF_FAILURE = "the pass"

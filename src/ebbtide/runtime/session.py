@@ -95,7 +95,9 @@ class Session:
         report = replace(report, notes=(*report.notes, *overlaps)) if overlaps else report
         raise_if_too_large(report, decision, self.settings.policy)
         turn = self.log.state.turns + 1 if decision.has_lock else 0
-        prepared = ready_request(decision.request, outgoing, report, turn, self.settings.policy)
+        prepared = ready_request(
+            decision.request, outgoing, report, turn, self.settings.policy, self.log.state.foreign_messages
+        )
         return Preparation(prepared, decision, saved, view, outgoing)
 
     def commit(self, preparation: Preparation) -> Steps[Prepared]:

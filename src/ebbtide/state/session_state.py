@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ebbtide.core.cache.lifetimes import Pauses, is_hour_ignored
 from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length, count_added_tokens
-from ebbtide.core.records import Record, float_in, int_in, list_in, str_in, strings_in
+from ebbtide.core.records import Record, float_in, int_in, list_in, pairs_in, str_in, strings_in, usage_from_record
 from ebbtide.core.stub import digest
 from ebbtide.core.tokens.size import Calibration
 from ebbtide.core.types import (
@@ -109,6 +109,11 @@ class SessionState(NamedTuple):
         return Pauses(*counts)
 
     @property
+    def foreign_messages(self) -> int:
+        """How many of the first messages have signatures that the provider refused."""
+        return self.counters.get("foreign_messages", 0)
+
+    @property
     def compact_count(self) -> int:
         return self.counters.get("compact_count", 0)
 
@@ -176,7 +181,7 @@ def _usage(state: SessionState, record: Mapping[str, object]) -> SessionState:
 def _plan(state: SessionState, record: Mapping[str, object]) -> SessionState:
     batch, items = batch_from_record(record, state.items)
     edits = batch.edits
-    blob_digests = {name.lower(): mark for name, mark in _pairs(record, "blobs")}
+    blob_digests = {name.lower(): mark for name, mark in pairs_in(record, "blobs")}
     saved = sum(edit.saved for edit in edits)
     folded, stalled = _after_fold(state, record, edits)
     return state._replace(
@@ -384,6 +389,11 @@ def _hour(state: SessionState, _record: Mapping[str, object]) -> SessionState:
     return state._replace(counters=_add(state.counters, hours_ignored=1))
 
 
+def _signatures(state: SessionState, record: Mapping[str, object]) -> SessionState:
+    messages = max(int_in(record, "messages"), state.foreign_messages)
+    return state._replace(counters={**state.counters, "foreign_messages": messages})
+
+
 _STEPS = {
     "message": _message,
     "turn": _request,
@@ -398,6 +408,7 @@ _STEPS = {
     "recall": _recall,
     "pin": _pin,
     "hour": _hour,
+    "signatures": _signatures,
 }
 
 
@@ -438,7 +449,7 @@ def edit_from_record(record: object, table: ItemTable | None = None) -> Edit:
         replacement=tuple(_item_from(item) for item in list_in(fields, "put")),
         reason=str_in(fields, "reason"),
         saved=int_in(fields, "saved"),
-        blobs=tuple(Blob(name=name, text="") for name, _ in _pairs(fields, "blobs")),
+        blobs=tuple(Blob(name=name, text="") for name, _ in pairs_in(fields, "blobs")),
         made_of=_parse_source_scope(fields.get("made_of")),
         binding=binding_from(fields, table),
     )
@@ -481,20 +492,5 @@ def _item_from(record: object) -> Item:
     )
 
 
-def usage_from_record(record: Mapping[str, object]) -> Usage:
-    return Usage(
-        input=max(0, int_in(record, "input")),
-        cache_read=max(0, int_in(record, "cache_read")),
-        cache_write=max(0, int_in(record, "cache_write")),
-        output=max(0, int_in(record, "output")),
-        cache_write_1h=max(0, int_in(record, "cache_write_1h")),
-    )
-
-
 def _add(counters: Mapping[str, int], **added: int) -> Mapping[str, int]:
     return {**counters, **{name: counters.get(name, 0) + n for name, n in added.items()}}
-
-
-def _pairs(record: Mapping[str, object], key: str) -> list[tuple[str, str]]:
-    pairs = [pair for pair in list_in(record, key) if isinstance(pair, list | tuple) and len(pair) == 2]
-    return [(str(first), str(second)) for first, second in pairs]

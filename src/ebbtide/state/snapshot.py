@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from ebbtide.core.cache.prefix import PrefixHashes, common_prefix_length
-from ebbtide.core.records import Record, int_in, list_in, strings_in
+from ebbtide.core.records import Record, int_in, list_in, strings_in, usage_from_record
 from ebbtide.core.tokens.size import Calibration
 from ebbtide.core.types import Answer, Binding, Edit, SentRequest, Usage
 from ebbtide.state.binding_records import ItemTable
@@ -21,7 +21,6 @@ from ebbtide.state.session_state import (
     answer_to_record,
     batch_from_record,
     sent_from_record,
-    usage_from_record,
 )
 
 _FIELDS = [

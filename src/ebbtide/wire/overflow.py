@@ -202,6 +202,8 @@ def find_overflow(status: int | None, body: Mapping[str, Any] | str | bytes) -> 
 
 
 _BAD_REQUEST = 400
+_SIGNATURES = re.compile(r"\bcorrupted thought signature\b|\bthought signature is not valid\b", re.I)
+"""google-gemini/gemini-cli#13467, after a change of the account; RooCodeInc/Roo-Code#10554, after a pause."""
 _CACHE_FIELDS = re.compile(r"\bttl\b|\bprompt_cache_(?:key|retention)\b")
 """How providers and gateways name the fields, as in `cache_control.ttl: Extra inputs are not permitted`."""
 
@@ -216,8 +218,17 @@ def find_overflow_in_error(error: BaseException) -> Overflow | None:
 
 def refuses_cache_fields(error: BaseException) -> bool:
     """Whether a provider, or a gateway before it, refused the lifetime of a cache breakpoint or a cache key."""
+    return _is_refusal_of(_CACHE_FIELDS, error)
+
+
+def refuses_signatures(error: BaseException) -> bool:
+    """Whether Gemini refused signatures that it did not write: they are of another host, account or project (G6)."""
+    return _is_refusal_of(_SIGNATURES, error)
+
+
+def _is_refusal_of(words: re.Pattern[str], error: BaseException) -> bool:
     texts = ((status, text if isinstance(text, str) else str(text)) for status, text in _texts(error))
-    return any(status == _BAD_REQUEST and _CACHE_FIELDS.search(text) for status, text in texts)
+    return any(status == _BAD_REQUEST and words.search(text) for status, text in texts)
 
 
 def _texts(error: BaseException) -> Iterator[tuple[int | None, Mapping[str, Any] | str | bytes]]:

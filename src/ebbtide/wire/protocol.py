@@ -20,7 +20,7 @@ only wires that share a `list_key` must be told apart in `recognize` there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -378,3 +378,5 @@ class Wire:
     turns: TurnFormat
     rules: ValidityRules
     history: type[ClientHistory]
+    remove_signatures: Callable[[Any], Any] | None = None
+    """Return a message without signatures that the provider refused, if it works without them."""

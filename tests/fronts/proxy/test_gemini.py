@@ -195,3 +195,24 @@ def test_another_model_is_asked_for_summaries_at_its_own_path(place, tmp_path):
     path = f"{place.rpartition('/')[0]}/gemini-2.5-flash:streamGenerateContent?alt=sse&key=AIza-mine"
     assert {one.path for one in asked} == {path}
     assert not any(b'"model":' in one.raw or b'"stream":' in one.raw for one in asked)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_signatures_of_another_host_are_left_out_once_they_are_refused(form, tmp_path):
+    """The server checks them. The client knows nothing of it, and its next request has no second refusal."""
+    call = {"functionCall": {"name": "read", "args": {}}, "thoughtSignature": "b2xkaG9zdA=="}
+    result = {"functionResponse": {"name": "read", "response": {"output": "ok"}}}
+    contents = [{"role": "user", "parts": [{"text": "Read it."}]}, {"role": "model", "parts": [call]}]
+    contents.append({"role": "user", "parts": [result]})
+    with (
+        Upstream(["Well.", "Bye."]) as upstream,
+        proxied(upstream.url, store=str(tmp_path), durable=False) as running,
+    ):
+        first = post(running, VERTEX + form, {"contents": contents}, authorization="Bearer ya29.mine")
+        running.settle()
+        contents += [{"role": "model", "parts": [{"text": "Well."}]}, {"role": "user", "parts": [{"text": "And?"}]}]
+        second = post(running, VERTEX + form, {"contents": contents}, authorization="Bearer ya29.mine")
+
+    assert [first[0], second[0]] == [200, 200], (first, second)
+    assert [exchange.status for exchange in upstream.requests] == [400, 200, 200]
+    assert [b"b2xkaG9zdA==" in exchange.raw for exchange in upstream.requests] == [True, False, False]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import re
 from functools import partial
 
 import pytest
@@ -313,3 +315,36 @@ async def test_what_left_is_found_read_and_taken_back_through_the_client(is_awai
         await ask(way, wrapped, history)
 
     assert [exchange.refused for exchange in upstream.requests if exchange.refused] == []
+
+
+@WAYS
+async def test_a_session_that_moves_to_another_host_leaves_its_signatures_behind(way, tmp_path):
+    """Vertex refuses what AI Studio signed: once, and the session goes on with signatures of its own (G6)."""
+    history, store = [user("Read them all.")], MemoryStore()
+    refusal = Failure(status=400, message="Corrupted thought signature.")
+    with Upstream(script(4)) as studio, Upstream([refusal, *script(9)[5:]]) as other:
+        first, second = (
+            ebbtide.wrap(made, session="one", store=store, window=100_000) for made in (client(studio), vertex(other))
+        )
+        for _ in range(3):
+            await ask(way, first, history)
+        foreign = signatures(history)
+        for _ in range(4):
+            await ask(way, second, history)
+
+    assert foreign
+    assert [exchange.status for exchange in other.requests] == [400, 200, 200, 200, 200]
+    assert [exchange.refused for exchange in other.requests[1:] if exchange.refused] == []
+    sent = [[unit.text for unit in units("gemini", exchange.parsed)] for exchange in other.requests[1:]]
+    for before, after in itertools.pairwise(sent):
+        assert after[: len(before)] == before
+    kept = set(re.findall(r'"thoughtSignature": ?"([^"]+)"', other.requests[-1].raw.decode()))
+    assert not kept & foreign
+    assert "skip_thought_signature_validator" in kept
+    assert len(kept) > 1, "what this host signed stays"
+
+
+def signatures(history) -> set[str]:
+    """As the SDK writes them."""
+    whole = "".join(content.model_dump_json(by_alias=True) for content in history)
+    return set(re.findall(r'"thoughtSignature":"([^"]+)"', whole))

@@ -21,7 +21,7 @@ from ebbtide.core.types import Usage
 from ebbtide.fronts.proxy.encoding import Decompressor, decompress, is_identity
 from ebbtide.wire import WIRES
 from ebbtide.wire.amazon_stream import CONTENT_TYPE, read_events
-from ebbtide.wire.overflow import find_overflow, refuses_cache_fields
+from ebbtide.wire.overflow import find_overflow, refuses_cache_fields, refuses_signatures
 from ebbtide.wire.replies import parse_event
 from ebbtide.wire.sse import EventReader
 
@@ -69,7 +69,9 @@ async def read_start(answer: aiohttp.ClientResponse) -> AnswerStart:
         chunks = await _remaining_chunks(answer)
     text = _decompressed_text(b"".join(chunks), encoding)
     refusal = ProviderRefusal(answer.status, text)
-    may_retry = text and (find_overflow(answer.status, text) or refuses_cache_fields(refusal))
+    may_retry = text and (
+        find_overflow(answer.status, text) or refuses_cache_fields(refusal) or refuses_signatures(refusal)
+    )
     return AnswerStart(chunks, refusal if may_retry else None)
 
 

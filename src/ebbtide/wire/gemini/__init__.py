@@ -4,6 +4,7 @@ from ebbtide.wire.gemini import messages, replies, rules, turns
 from ebbtide.wire.gemini.fields import FRONT_FIELDS
 from ebbtide.wire.gemini.history import History
 from ebbtide.wire.gemini.requests import Requests
+from ebbtide.wire.gemini.rules.signatures import remove_signatures
 from ebbtide.wire.implicit_cache import IMPLICIT_CACHE
 from ebbtide.wire.protocol import Wire
 
@@ -21,4 +22,5 @@ WIRE = Wire(
     turns=turns,
     rules=rules,
     history=History,
+    remove_signatures=remove_signatures,
 )

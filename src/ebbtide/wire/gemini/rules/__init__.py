@@ -14,7 +14,7 @@ G9     a function response is an object                                   clean_
 A11    JSON and UTF-8                                                     ../../validity
 
 Not checked here: G10 (size: the engine fits), and whether a signature comes from the host that the request is sent to
-(G6): nothing in a body tells.
+(G6): nothing in a body tells. If the host says so, `remove_signatures` leaves out what was there by then.
 
 With `cachedContent` the first contents are on the server: the body may then begin with an answer to a call there.
 """

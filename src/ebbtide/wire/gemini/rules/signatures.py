@@ -1,7 +1,7 @@
 """Signed calls (G5). Gemini 3 refuses a current turn in which the first call of a step is not signed.
 
 A call that was made elsewhere, or whose signed neighbour has gone, gets the placeholder that Google documents for it.
-Signatures are never checked, moved or removed: only Google can read them.
+Signatures are never checked or moved: only Google can read them. They are removed if Google refused them (G6).
 """
 
 from __future__ import annotations
@@ -10,11 +10,22 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from ebbtide.wire.gemini.fields import call_of, is_model_content, parts_of, response_of, sign, signature_of
+from ebbtide.wire.gemini.fields import (
+    call_of,
+    is_model_content,
+    is_thought,
+    parts_of,
+    remove_fields,
+    response_of,
+    sign,
+    signature_of,
+)
 from ebbtide.wire.protocol import Log
 from ebbtide.wire.validity import Indexed, Json
 
 NEEDS_SIGNATURES = re.compile(r"gemini-(?:[3-9]|\d\d|(?:pro|flash|flash-lite)-latest)")
+NO_WORDS = "(Nothing was said here.)"
+"""Stands for a content of thoughts alone: a content must not be empty (G7)."""
 NOT_SIGNED = (
     "Function call is missing a thought_signature in functionCall parts. This is required for tools to work "
     "correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call "
@@ -69,6 +80,24 @@ def _needs_signatures(body: Mapping[str, Json], since: int, entries: Sequence[In
     earlier = (body["contents"][n] for n in range(since - 1, -1, -1))
     step = next((content for content in earlier if is_model_content(content) and _has_call(content)), None)
     return _has_signed_call(step)
+
+
+def remove_signatures(content: Json) -> Json:
+    """Return a content of the model without its thoughts, and with the placeholder on calls that were signed (G6)."""
+    parts = parts_of(content)
+    if not is_model_content(content) or not any(map(signature_of, parts)):
+        return content
+    kept = [_unsigned(part) for part in parts if call_of(part) is not None or not is_thought(part)]
+    # A stream may send a signature with an empty text.
+    kept = [part for part in kept if part != {"text": ""}] or [{"text": NO_WORDS}]
+    return {**content, "parts": kept}
+
+
+def _unsigned(part: Json) -> Json:
+    if not signature_of(part):
+        return part
+    bare = remove_fields(part, "thoughtSignature")
+    return sign(bare) if call_of(part) is not None else bare
 
 
 @lru_cache(maxsize=64)
