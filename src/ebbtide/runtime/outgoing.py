@@ -182,7 +182,22 @@ def _write_new_messages(request: Request, view: View, base: Outgoing) -> tuple[l
         if len(groups) == len(new):
             # Every message has a group at least, so each is complete and is sent unchanged.
             return groups, [[message] for message in new]
-    return groups, [write_group(request, view, group) for group in groups]
+    written = [write_group(request, view, group) for group in groups]
+    return _split_groups(groups, written)
+
+
+def _split_groups(groups: list[list[Item]], written: list[list[Any]]) -> tuple[list[list[Item]], list[list[Any]]]:
+    """Let each entry that is a message of its own be one, so that the next request can take it over.
+
+    A note in place of one of two calls made at the same time: OpenAI's Responses writes an item for each.
+    """
+    split: list[tuple[list[Item], list[Any]]] = []
+    for group, messages in zip(groups, written, strict=True):
+        if len(messages) == len(group) and not all(is_original(entry) for entry in group):
+            split += [([entry], [message]) for entry, message in zip(group, messages, strict=True)]
+        else:
+            split.append((group, messages))
+    return [group for group, _ in split], [messages for _, messages in split]
 
 
 def _add_messages(
