@@ -120,9 +120,7 @@ function OneCall({ source, at, version, theme }: { source: Source; at: number; v
         ) : (
           <span class="faint">{t("expected")}</span>
         )}
-        {value.pause !== null && (
-          <span class="faint">{t("pause", lasting(value.pause), lasting(value.ttl))}</span>
-        )}
+        {value.pause !== null && <span class="faint">{t("pause", lasting(value.pause), lasting(value.ttl))}</span>}
       </div>
       <Strip map={value} theme={theme} />
       <div class="legend marks">
