@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.core.errors import StoreError
-from ebbtide.core.types import FIVE_MINUTES
+from ebbtide.core.types import COMPACTION_PASSES, FIVE_MINUTES
 from ebbtide.policy import PRESETS
 from ebbtide.runtime.outgoing import reapply_edits
 from ebbtide.store import MemoryStore
@@ -158,9 +158,13 @@ def test_the_users_messages_and_restored_content_stay_under_default(wire: str, d
         check_words(walk, stop)
         if stop.ready is not None:
             check_valid(wire, stop)
-            # Thinking goes whoever wants it where what it is bound to changed: it would be refused (A63).
+            # Thinking goes whoever wants it where what it is bound to changed, or with its turn where that is compacted:
+            # its signature holds only at its place (A63). Everything else stays.
             bound = {edit.first for edit in ctx.edits() if edit.by == "thinking"}
-            there = ({item.id for item in items(wire, stop.asked)} & spared) - bound
+            compacted = [edit.binding for edit in ctx.edits() if edit.by in COMPACTION_PASSES and edit.binding]
+            turns = {id for binding in compacted for id in binding.hidden}
+            asked = {item.id: item.kind for item in items(wire, stop.asked)}
+            there = {id for id in spared & asked.keys() - bound if asked[id] != "thinking" or id not in turns}
             kept = [item.id.rpartition("-")[0] for item in items(wire, stop.ready.body)]
             assert [id for id in there if id.rpartition("-")[0] not in kept] == []
 
