@@ -22,7 +22,6 @@ from ebbtide.core.cache.prefix import (
 from ebbtide.core.edit_layout import UsableAnswers
 from ebbtide.core.errors import Blocked, Busy, WontFit
 from ebbtide.core.planner import Budget, CompactionInput, Pass, Plan, PlanInput
-from ebbtide.core.records import int_in
 from ebbtide.core.stub import BlobNames
 from ebbtide.core.tokens.size import SizeInputs, SizeRule, upper_bound
 from ebbtide.core.tool_calls import RECALL_TOOLS, compact_instructions, unreadable_files
@@ -41,6 +40,7 @@ from ebbtide.runtime.outgoing import (
 )
 from ebbtide.runtime.report import NOTE_OF_FAILURE, Prepared, Report, ReportBasis, busy_message, too_large_message
 from ebbtide.runtime.validation import NO_CACHE_FIELDS, Cache
+from ebbtide.state.bills import find_last_bill, find_planned_size
 from ebbtide.state.session_state import SessionState
 from ebbtide.store import LogReader
 from ebbtide.wire.body import ParsedBody
@@ -203,7 +203,11 @@ def _build_size_inputs(basis: RequestState) -> SizeInputs:
         reply = _reply_tokens(tail)
         since = sum([entry.tokens for entry in tail]) - reply
     system, tools = request.overhead
-    last, remaining = _last_bill(state, view.tokens)
+    last, remaining = find_last_bill(state, view.tokens)
+    planned = last and find_planned_size(state, (request.model, request.system, request.tools), out.hashes, reach)
+    if planned:
+        # No bill includes the newest edits yet. An estimate of the whole could refuse a retry of what was sent.
+        usage, reply, since = Usage(input=planned.tokens), 0, view.tokens - planned.view
     return SizeInputs(
         policy.estimator, state.calibration, request.model, view.tokens, out.message_count, system, tools,
         last, remaining, usage, reply, since, budget.window,
@@ -221,36 +225,6 @@ def _tokens_per_estimate(size_rule: SizeRule, readings: SizeInputs, tokens: int)
     remaining = None if readings.remaining is None else readings.remaining - step
     less = readings._replace(view=readings.view - step, since=readings.since - step, remaining=remaining)
     return (tokens - size_rule(less)) / step
-
-
-def _last_bill(state: SessionState, view: int) -> tuple[Usage | None, int | None]:
-    """The newest usage; and where edits were made since, what they left of it, with what the view gained after them.
-
-    A bill from before would have it all done again, and a retry refused that had gone out; an estimate would count what
-    no bill has yet (R043, R044).
-    """
-    for back, request in enumerate(reversed(state.sent)):
-        if request.usage is not None:
-            turn = state.turns - back
-            return (
-                (request.usage, None)
-                if not _has_edits_since(state, turn)
-                else _bill_after_edits(state, turn, view, request.usage)
-            )
-    return None, None
-
-
-def _has_edits_since(state: SessionState, turn: int) -> bool:
-    return bool(state.batches) and state.batches[-1].turn > turn
-
-
-def _bill_after_edits(state: SessionState, turn: int, view: int, usage: Usage) -> tuple[Usage | None, int | None]:
-    later = [batch for batch in state.batches if batch.turn > turn and batch.id not in state.undone]
-    record = next((batch.record for batch in reversed(later) if "view" in batch.record), None)
-    if record is not None:
-        return usage, max(0, int_in(record, "tokens_after") + view - int_in(record, "view"))
-    # An old log says only that something was compacted: an estimate is then nearer than the bill.
-    return (None if any(edit.first != edit.last for batch in later for edit in batch.edits) else usage), None
 
 
 def _reply_tokens(entries: Sequence[Item]) -> int:
