@@ -147,6 +147,58 @@ def test_users_words_are_never_shortened(tmp_path):
     assert answer["messages"][0]["content"] == words
 
 
+def test_rows_that_cannot_fit_come_back_as_small_as_they_can_be(tmp_path):
+    """400 results first seen at once: their placeholders alone are over the window. The gateway decides what to do."""
+    shortens = compressor(tmp_path)
+    rows = [result("olga", n) for n in range(400)]
+
+    answer = shortens.compress({"messages": rows, "model": "m"}, KEY)
+
+    whole = [row for row, given in zip(answer["messages"], rows, strict=True) if row == given]
+    assert whole == rows[-3:], "the newest results stay"
+    assert WINDOW < answer["tokens_after"] < answer["tokens_before"] / 10
+    hashes = [row["content"].rpartition("hash=")[2][:24] for row in answer["messages"][:-3]]
+    assert hashes == answer["ccr_hashes"]
+    other_proxy = compressor(tmp_path)
+    assert [other_proxy.retrieve(hash, KEY) for hash in hashes] == [row["content"] for row in rows[:-3]]
+    assert other_proxy.compress({"messages": rows, "model": "m"}, KEY)["messages"] == answer["messages"]
+
+
+def test_a_conversation_that_outgrew_the_window_keeps_its_placeholders(tmp_path):
+    shortens = compressor(tmp_path)
+    rows = [result("olga", n) for n in range(200)]
+    before = shortens.compress({"messages": rows, "model": "m"}, KEY)
+
+    rows += [{"role": "user", "content": "And now the last one. " * 4000}, result("olga", 200)]
+    after = shortens.compress({"messages": rows, "model": "m"}, KEY)
+
+    shortened = len(before["ccr_hashes"])
+    assert before["messages"][:shortened] == after["messages"][:shortened]
+    assert len(after["ccr_hashes"]) > shortened > 190
+    assert after["messages"][-2:] == rows[-2:]
+
+
+def test_after_rows_that_could_not_fit_others_fit_the_window_of_their_model(tmp_path):
+    shortens = compressor(tmp_path)
+    shortens.compress({"messages": [result("olga", n) for n in range(400)], "model": "m"}, KEY)
+
+    rows = [result("olga", 0), *(result("yusuf", n) for n in range(1, 25))]
+    answer = shortens.compress({"messages": rows, "model": "m"}, KEY)
+
+    assert answer["tokens_before"] > WINDOW > answer["tokens_after"]
+
+
+@pytest.mark.parametrize("role", ["user", "system", "assistant"])
+def test_without_a_tool_result_all_rows_come_back_whole_however_large(role, tmp_path):
+    rows = [{"role": role, "content": f"{n} Keep the datum of Brest. " * 2000} for n in range(20)]
+
+    answer = compressor(tmp_path).compress({"messages": rows, "model": "m"}, KEY)
+
+    assert answer["messages"] == rows
+    assert answer["tokens_before"] == answer["tokens_after"] > WINDOW
+    assert (answer["tokens_saved"], answer["compression_ratio"], answer["ccr_hashes"]) == (0, 1.0, [])
+
+
 def test_over_http_with_the_token_in_the_path(tmp_path):
     token = "a-token-of-some-length"
     with proxied("http://127.0.0.1:9", store=str(tmp_path), token=token, window=WINDOW) as running:

@@ -18,14 +18,15 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ebbtide.core import texts
-from ebbtide.core.errors import BadRequest, EbbtideError
+from ebbtide.core.errors import BadRequest, Busy, EbbtideError, WontFit
 from ebbtide.core.stub import parse, stored_names
 from ebbtide.fronts.proxy.sessions import EngineSettings
 from ebbtide.policy.keep_rows import keep_rows
-from ebbtide.runtime import Context, Recall
+from ebbtide.runtime import Context, Ready, Recall
 from ebbtide.state.session_state import ebb_record
 from ebbtide.store import MemoryStore, Store
 
@@ -37,6 +38,16 @@ _MAX_SESSIONS = 256
 _KEY_SESSION = "gateway-key"
 _SESSION_DIGITS = 8
 _HASH = re.compile(r"[0-9a-f]{24}")
+_MAX_WINDOWS = 4
+"""How many windows a request is planned for that does not fit its model's."""
+
+
+@dataclass(slots=True)
+class _Conversation:
+    context: Context
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    least_window: int = 0
+    """Tokens that a request needs which does not fit its model's window."""
 
 
 class Compressor:
@@ -47,7 +58,7 @@ class Compressor:
         self._window_for = settings.window_for
         self._policy = keep_rows(settings.policy)
         self._key: bytes = b""
-        self._contexts: OrderedDict[str, tuple[Context, threading.Lock]] = OrderedDict()
+        self._conversations: OrderedDict[str, _Conversation] = OrderedDict()
         self._lock = threading.Lock()
 
     def compress(self, request: object, credential: str) -> dict[str, object]:
@@ -55,19 +66,19 @@ class Compressor:
         rows, model = _read_request(request)
         first = next((row for row in rows if _is_result(row)), None)
         if first is None:
-            return _answer(rows, rows, 0, 0, [])
+            return self._leave(rows)
         session = self._name_session(credential, first)
-        context, lock = self._find(session)
+        conversation = self._find(session)
         messages, places = _with_calls(rows)
         body = {"model": model, "max_tokens": int(self._window_for(model) * _RESERVE), "messages": messages}
-        with lock:
+        with conversation.lock:
             try:
-                ready = context.prepare(body)
-            except EbbtideError:  # also if it cannot fit: the gateway knows what it holds back, and we do not
-                return _answer(rows, rows, 0, 0, [])
+                ready = _prepare(conversation, body)
+            except EbbtideError:
+                return self._leave(rows)
         sent: list[Mapping[str, Any]] = list(ready.body["messages"])
         if len(sent) != len(messages):
-            return _answer(rows, rows, 0, 0, [])
+            return self._leave(rows)
         hashes: list[str] = []
         shortened = [
             row if place is None else self._shorten(row, sent[place], session, credential, hashes)
@@ -80,14 +91,20 @@ class Compressor:
         if not _HASH.fullmatch(hash):
             return None
         session = f"gateway-{hash[:_SESSION_DIGITS]}"
-        if session not in self._contexts and not self._store.peek(session).read().records:
+        if session not in self._conversations and not self._store.peek(session).read().records:
             return None  # opening it would leave files
-        context, lock = self._find(session)
-        with lock:
+        conversation = self._find(session)
+        with conversation.lock:
+            context = conversation.context
             for name in [name for edit in context.edits() for name in stored_names(edit)]:
                 if hmac.compare_digest(self._hash(session, name, credential), hash):
                     return context.read(name).text
         return None
+
+    def _leave(self, rows: Rows) -> dict[str, object]:
+        known = [row["content"] for row in rows if isinstance(row.get("content"), str)]
+        tokens = sum(self._policy.estimator.text(text) for text in known)
+        return _answer(rows, rows, tokens, tokens, [])
 
     def _shorten(
         self, row: Mapping[str, Any], sent: Mapping[str, Any], session: str, credential: str, hashes: list[str]
@@ -126,18 +143,41 @@ class Compressor:
                 self._key = _read_or_make_key(self._store)
             return self._key
 
-    def _find(self, session: str) -> tuple[Context, threading.Lock]:
+    def _find(self, session: str) -> _Conversation:
         with self._lock:
-            if session not in self._contexts:
-                context = Context(
-                    session=session, store=self._store, window=self._window_for, policy=self._policy,
-                    wire="openai_chat", marks=None, recall=Recall("tool"),
-                )  # fmt: skip
-                self._contexts[session] = (context, threading.Lock())
-            self._contexts.move_to_end(session)
-            while len(self._contexts) > _MAX_SESSIONS:
-                self._contexts.popitem(last=False)
-            return self._contexts[session]
+            if session not in self._conversations:
+                self._conversations[session] = self._open(session)
+            self._conversations.move_to_end(session)
+            while len(self._conversations) > _MAX_SESSIONS:
+                self._conversations.popitem(last=False)
+            return self._conversations[session]
+
+    def _open(self, session: str) -> _Conversation:
+        def find_window(model: str) -> int:
+            return max(self._window_for(model), conversation.least_window)
+
+        context = Context(
+            session=session, store=self._store, window=find_window, policy=self._policy,
+            wire="openai_chat", marks=None, recall=Recall("tool"),
+        )  # fmt: skip
+        conversation = _Conversation(context)
+        return conversation
+
+
+def _prepare(conversation: _Conversation, body: Mapping[str, Any]) -> Ready:
+    """Return the rows as small as they can be, also if they do not fit: the gateway knows what it holds back.
+
+    A request that does not fit is planned again in the window that it needs: then all that may go is removed.
+    """
+    conversation.least_window = 0
+    for _ in range(_MAX_WINDOWS):
+        try:
+            return conversation.context.prepare(body)
+        except WontFit as error:
+            # Without the session's lock nothing is planned in any window: leave it room, and do not wait once more.
+            room = error.tokens if isinstance(error, Busy) else error.tokens // 20
+            conversation.least_window = error.tokens + room
+    return conversation.context.prepare(body)
 
 
 def _read_or_make_key(store: Store) -> bytes:
