@@ -181,9 +181,10 @@ def _check_options(options: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _can_hold_back(client: object, has_middleware: bool) -> bool:
-    """Tell whether we can change this client's answers before it reads them. We do not write Amazon's streams."""
+    """Tell whether we can change this client's answers before it reads them."""
     if is_bedrock(client):
-        return True  # boto3 reads the stream itself
+        return True
+    # Anthropic's client for Bedrock decodes Amazon's streams itself, and we write none for it.
     is_anthropics = any(kind.__name__ == "BaseBedrockClient" for kind in type(client).__mro__)
     return not is_anthropics and (has_middleware or is_genai(client) or can_answer_recalls(client))
 
