@@ -170,16 +170,18 @@ def bind(covered: Sequence[Item], others: Sequence[Item], calls: Mapping[str, st
         passing = []  # it hides nothing else, so it depends on them
     movable = frozenset(item.id for item in passing)
     hidden = [item for item in covered if item.id not in movable]
-    sources = [item for item in others if edit.made_of == "all" or not (is_movable(item) or is_note(item))]
+    # A model may have written about a reminder or a note. The reminder must still be present, of a note its words.
+    is_read = edit.made_of == "all"
+    notes = [item for item in (*passing, *(others if is_read else ())) if is_note(item)]
+    sources = [item for item in others if not is_note(item) and (is_read or not is_movable(item))]
     results = [item for item in (*hidden, *sources) if item.kind == "result" and item.call_id in calls]
     direct_ids = {item.id for item in (*hidden, *sources)}
     answered = dict.fromkeys(calls[item.call_id] for item in results)
-    # A model may have written about a reminder, so the reminder must still be present.
-    read = movable if edit.made_of == "all" else frozenset()
+    read = [item.id for item in passing if is_read and is_movable(item)]
     return Binding(
         hidden=tuple(item.id for item in hidden),
         movable=movable,
-        notes=frozenset(note_digest(item) for item in passing if is_note(item)),
+        notes=frozenset(note_digest(item) for item in notes),
         sources=(*(item.id for item in sources), *(id for id in answered if id not in direct_ids), *sorted(read)),
         calls={item.id: calls[item.call_id] for item in results},
     )
