@@ -112,12 +112,3 @@ def test_it_is_quiet_on_its_own_output():
 
     assert after.edits
     assert list(snip_results(after, situation(after))) == []
-
-
-def test_salient_lines_of_a_stale_result_stay_if_the_policy_wants_them():
-    """The newer read may show another state of the file."""
-    old = "\n".join(["def slack_water_table():", *["x = x + 1"] * 100])
-    view = View.of(talk("user:go", "call:Read a.py", f"result:{old}", "call:Read a.py", "result:300", *NEWER))
-
-    assert "slack_water_table" in "".join(shown(let(partial(snip_results, telling=0.2), view, situation(view))))
-    assert "slack_water_table" not in "".join(shown(let(snip_results, view, situation(view))))

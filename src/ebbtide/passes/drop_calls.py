@@ -50,9 +50,9 @@ def drop_calls(
     """Replace large old calls that succeeded, oldest first. Other calls made at the same time stay as they are."""
     offloader = Offloader(by="drop_calls", view=view, plan_input=plan_input)
     recent = {entry.call_id for entry in view.results[max(0, len(view.results) - keep_results) :]}
-    found = list(_find_large_calls(view, (min_tokens, min_quiet, quiet_result), recent, never))
-    salient = _salient_lines(view, found, recent) if telling and found else None
-    for start, stop, pairs in found:
+    large = list(_find_large_calls(view, (min_tokens, min_quiet, quiet_result), recent, never))
+    salient = _salient_lines(view, large, recent) if telling and large else None
+    for start, stop, pairs in large:
         edit = _replace_by_note(
             offloader, view.entries[start:stop], pairs, stub, _preview(salient, telling, telling_tokens)
         )
@@ -90,9 +90,9 @@ def _find_large_calls(
         yield LargeCalls(start, stop, large)
 
 
-def _salient_lines(view: View, found: Sequence[LargeCalls], recent: set[str]) -> SalientLines:
+def _salient_lines(view: View, large: Sequence[LargeCalls], recent: set[str]) -> SalientLines:
     """Know the names in what stays. Old results do not count: a batch that drops calls clears them too."""
-    removed = {item.id for one in found for pair in one.pairs for item in pair}
+    removed = {item.id for calls in large for pair in calls.pairs for item in pair}
     return SalientLines.beside_entries(
         entry
         for entry in view.entries

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 
-from ebbtide.core.offload import Offloader, can_offload, no_preview
+from ebbtide.core.offload import Offloader, can_offload
 from ebbtide.core.planner import PlanInput
 from ebbtide.core.stub import Template, render
 from ebbtide.core.tool_calls import (
@@ -20,7 +19,6 @@ from ebbtide.core.tool_calls import (
 )
 from ebbtide.core.types import Edit, Item
 from ebbtide.core.view import View
-from ebbtide.facts.names import SalientLines
 
 Same = Callable[[Item, Item], bool]
 """Whether a newer call shows what an older one did."""
@@ -50,21 +48,15 @@ def snip_results(
     searches: frozenset[str] = SEARCHES,  # search tools
     readers: frozenset[str] = READS,  # tools that read files
     same: Same = covers,
-    telling: float = 0.0,  # share of a result that may stay, as its most salient lines
-    telling_tokens: int = 1_200,  # the same in tokens, at most
     stub: Template = render,
 ) -> Iterator[Edit]:
     """Clear stale results, oldest first. The calls stay (R129)."""
     offloader = Offloader(by="snip_results", view=view, plan_input=plan_input)
     recent = {entry.id for entry in view.results[max(0, len(view.results) - keep_results) :]}
     stale = _superseded(view, readers, same) | _outnumbered(view, searches, keep_each)
-    snipped = [one for one in view.results if one.id in stale and one.id not in recent and can_offload(view, one)]
-    stays = (entry for entry in view.entries if entry.kind != "thinking" and entry.id not in stale)
-    salient = SalientLines.beside_entries(stays) if telling and snipped else SalientLines()
-    for entry in snipped:
-        max_tokens = min(telling_tokens, int(telling * entry.tokens))
-        preview = partial(salient.select, max_tokens=max_tokens) if telling else no_preview
-        yield offloader.stub_result(entry, stub, stale[entry.id], preview=preview)
+    for entry in view.results:
+        if entry.id in stale and entry.id not in recent and can_offload(view, entry):
+            yield offloader.stub_result(entry, stub, stale[entry.id])
 
 
 def _superseded(view: View, readers: frozenset[str], same: Same) -> dict[str, str]:

@@ -34,8 +34,8 @@ _SALIENT_SHARE = 0.4
 """Share of an old result that may stay as its most salient lines."""
 _CALL_SHARE = 0.5
 """The same of an old call, of its own strings."""
-_SNIPPED_SHARE = 0.2
-"""The same of a result that a newer one replaces."""
+_QUIET_CALL = 60
+"""Tokens of an old call that leaves if its result says little: more than a note takes."""
 _OFFLOADED_TOKENS = 2_000
 """Of the salient lines of a result that goes to disk at once, at most, and a hundredth of the window."""
 _MIN_BATCH_SHARE = 0.3
@@ -145,9 +145,9 @@ def point(name: str, *, patience: float, low: float, max_low: int, calls: int) -
         usable=usable,
         arrival=(offload_large, offload_paste),
         pressure=(
-            partial(snip_results, telling=_SNIPPED_SHARE),
+            snip_results,
             # Before results: a name that only a large call has must be in a salient line, or it is lost with both.
-            partial(drop_calls, min_tokens=calls, min_quiet=120, telling=_CALL_SHARE),
+            partial(drop_calls, min_tokens=calls, min_quiet=_QUIET_CALL, telling=_CALL_SHARE),
             partial(clear_results, telling=_SALIENT_SHARE),
             clear_media,
             strip_thinking,
@@ -162,6 +162,6 @@ def point(name: str, *, patience: float, low: float, max_low: int, calls: int) -
 
 default = point("default", patience=1.5, low=0.35, max_low=60_000, calls=500)
 keep_more = point("keep-more", patience=3.0, low=0.40, max_low=100_000, calls=500)
-spend_less = point("spend-less", patience=1.25, low=0.35, max_low=60_000, calls=120)
+spend_less = point("spend-less", patience=1.0, low=0.30, max_low=50_000, calls=120)
 
 levels = default.levels
