@@ -7,6 +7,7 @@ conversation; in doubt the originals are shown. Where two edits overlap, the con
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -170,18 +171,23 @@ def bind(covered: Sequence[Item], others: Sequence[Item], calls: Mapping[str, st
         passing = []  # it hides nothing else, so it depends on them
     movable = frozenset(item.id for item in passing)
     hidden = [item for item in covered if item.id not in movable]
-    # A model may have written about a reminder or a note. The reminder must still be present, of a note its words.
+    # A model may have written about reminders and notes, so they must still be present. Of a note that is repeated with
+    # other numbers, such as the tokens left, one with the same words is enough. A system prompt stands alone.
     is_read = edit.made_of == "all"
     notes = [item for item in (*passing, *(others if is_read else ())) if is_note(item)]
-    sources = [item for item in others if not is_note(item) and (is_read or not is_movable(item))]
+    words = Counter(map(note_digest, notes))
+    repeated = {item.id for item in notes if words[note_digest(item)] > 1}
+    sources = [
+        item for item in others if item.id not in repeated and (is_read or not (is_movable(item) or is_note(item)))
+    ]
     results = [item for item in (*hidden, *sources) if item.kind == "result" and item.call_id in calls]
     direct_ids = {item.id for item in (*hidden, *sources)}
     answered = dict.fromkeys(calls[item.call_id] for item in results)
-    read = [item.id for item in passing if is_read and is_movable(item)]
+    read = [item.id for item in passing if is_read and item.id not in repeated]
     return Binding(
         hidden=tuple(item.id for item in hidden),
         movable=movable,
-        notes=frozenset(note_digest(item) for item in notes),
+        notes=frozenset(words),
         sources=(*(item.id for item in sources), *(id for id in answered if id not in direct_ids), *sorted(read)),
         calls={item.id: calls[item.call_id] for item in results},
     )
