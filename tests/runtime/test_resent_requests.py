@@ -42,3 +42,23 @@ def test_a_compacted_request_counts_the_same_when_it_is_sent_again(is_restarted:
     assert again.report.tokens_before == compacted.report.tokens_after
     assert again.report.edits == ()
     assert again.body == compacted.body
+
+
+def test_growth_that_is_known_only_afterwards_makes_no_batch_when_a_request_is_sent_again() -> None:
+    context = Context(window=200_000, wire="openai_chat", model="gpt-4.1", store=MemoryStore())
+    messages: list[dict[str, object]] = [{"role": "user", "content": "go"}]
+    for n in range(64):
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": words(f"row{n}x", 300)})
+    first = {"model": "gpt-4.1", "messages": messages}
+    context.prepare(first)
+    second = {**first, "messages": [*messages, {"role": "user", "content": words("more", 60)}]}
+    prepared = context.prepare(second)
+
+    again = context.prepare(second)
+
+    assert prepared.report.edits == ()
+    assert prepared.report.auto_at > again.report.auto_at, "the growth is known only now"
+    assert again.report.tokens_before > again.report.auto_at
+    assert again.body == prepared.body

@@ -380,7 +380,10 @@ def _pass_name(run_pass: Pass) -> str:
 def _relieve_pressure(draft: _Draft, passes: Sequence[Pass]) -> tuple[_Draft, str]:
     """Run the pressure passes if a threshold calls for it. Return also why a possible batch was not made."""
     start, levels = draft.plan_input, draft.plan_input.budget.levels
-    is_forced = start.trigger != "auto" or levels.is_reached(start.tokens, "auto") or start.tokens > start.batch_at
+    # A request that is sent again gets no batch that its first plan did not make: prices know a little more by then.
+    is_new = start.first_unsent < len(draft.view.entries)
+    pays = is_new and start.tokens > start.batch_at
+    is_forced = start.trigger != "auto" or levels.is_reached(start.tokens, "auto") or pays
     if not is_forced and not _is_pressure_due(start):
         return draft, ""
     # What is rejected or fails is reported in any case, so both drafts share those lists.
