@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from ebbtide.core.edit_layout import is_note
 from ebbtide.core.edit_rules import find_loop_start, find_seams, rejection_reason
 from ebbtide.core.offload import Offloader, can_offload, describe, no_preview, original_of
 from ebbtide.core.planner import PlanInput
@@ -66,20 +67,23 @@ def _find_large_calls(
 ) -> Iterator[LargeCalls]:
     min_tokens, min_quiet, quiet_result = limits
 
-    def is_large(call: Item, result: Item) -> bool:
+    def is_large(call: Item, result: Item, follower: Item | None) -> bool:
         # By the original: a result that was cleared since would change what an earlier batch left, far back.
         is_quiet = original_of(view, result).tokens <= quiet_result
-        return call.tokens > (min(min_quiet, min_tokens) if is_quiet else min_tokens)
+        # An operator note needs the user's side before it: it would have to move into another message.
+        has_note = follower is not None and is_note(follower)
+        return call.tokens > (min(min_quiet, min_tokens) if is_quiet and not has_note else min_tokens)
 
     for start, stop in _batches(view):
         batch = view.entries[start:stop]
+        follower = view.entries[stop] if stop < len(view.entries) else None
         results = {entry.call_id: entry for entry in batch if entry.kind == "result"}
         calls = [entry for entry in batch if entry.kind == "call"]
         large = [
             (call, results[call.call_id])
             for call in calls
             if call.name not in never and call.call_id in results and call.call_id not in recent
-            if is_large(call, results[call.call_id])
+            if is_large(call, results[call.call_id], follower)
             # An error must stay, or the model would believe that the file was written.
             if not is_failed_result(original_of(view, results[call.call_id]))
         ]
