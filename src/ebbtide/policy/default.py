@@ -34,7 +34,7 @@ _SALIENT_SHARE = 0.4
 """Share of an old result that may stay as its most salient lines."""
 _CALL_SHARE = 0.5
 """The same of an old call, of its own strings."""
-_QUIET_CALL = 60
+_QUIET_CALL = 120
 """Tokens of an old call that leaves if its result says little: more than a note takes."""
 _OFFLOADED_TOKENS = 2_000
 """Of the salient lines of a result that goes to disk at once, at most, and a hundredth of the window."""
